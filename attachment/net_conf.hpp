@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// One network's configuration, and what a runtime asks of it for one container. JSON ends here: no other header of this
+// folder shows it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attachment/cni_result.hpp"
+#include "base/address.hpp"
+#include "base/result.hpp"
+
+namespace xveth::attachment {
+
+enum class ContainerXdp : std::uint8_t { managed, free };
+enum class Policy : std::uint8_t { automatic, stack, fast };
+
+struct NicChoice {
+    enum class Kind : std::uint8_t { automatic, none, named } kind = Kind::automatic;
+    std::vector<std::string> names;
+};
+
+// The plugin's object of the network configuration, checked. Defaults are those of the guide.
+struct NetConf {
+    std::string cni_version;  // exactly as given; "0.1.0" when absent or empty
+    std::string name;
+    NicChoice nic;
+    bool nic_required = false;
+    ContainerXdp container_xdp = ContainerXdp::managed;
+    std::uint32_t mtu = 0;                    // 0 = the NIC's (1500 without one)
+    std::optional<std::uint32_t> local_mtu;   // absent = default by family and ranges; 0 = off
+    std::vector<IpPrefix> local_subnets;      // key localSubnets, else host-local's ranges in this config
+    std::uint32_t queues = 0;                 // 0 = CPUs
+    std::vector<IpPrefix> fast_path_to;
+    Policy policy = Policy::automatic;
+    std::vector<IpPrefix> allowed_sources;
+    bool spoof_check = true;
+    bool ip_masq = false;
+    bool bandwidth_asked = false;             // runtimeConfig.bandwidth holds a limit
+    std::optional<Mac> mac;                   // runtimeConfig.mac, args.cni.mac or CNI_ARGS MAC
+    std::string ipam_type;                    // empty = no addresses
+    CniDns dns;
+    std::optional<CniResult> prev_result;
+    // GC: the attachments (container id, ifname) that are to stay; absent = the runtime gave no list.
+    std::optional<std::vector<std::pair<std::string, std::string>>> valid_attachments;
+    std::vector<std::string> remarks;         // tolerated oddities (unknown keys), for the log
+
+    std::string raw;  // stdin, byte for byte: what an IPAM delegate gets
+};
+
+// What a runtime says about one container (the CNI_* environment, already validated by the protocol).
+struct Request {
+    std::string container_id;
+    std::string netns_path;  // may be empty on DEL
+    std::string ifname;
+    std::string args;        // CNI_ARGS
+    std::vector<std::string> plugin_path;  // CNI_PATH split; where delegates are looked for
+};
+
+// Reads the configuration. `args` is CNI_ARGS (requests by XVETH_CONTAINER_XDP and XVETH_POLICY, MAC, pod name) and may
+// be empty. Errors: code 6 not JSON, 7 a wrong value (key and value named), 1 a version that is not in
+// supported_versions() (the list in the hint). runtimeConfig keys are found whatever their case.
+[[nodiscard]] Result<NetConf> parse_net_conf(const std::string& json, const std::string& args);
+
+}  // namespace xveth::attachment

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What xveth remembers of its attachments: one JSON file each, below <run dir>/<netns cookie>/<network>/. The files are
+// gone with a reboot, like the devices. A file that cannot be read counts as absent.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/address.hpp"
+#include "base/result.hpp"
+
+namespace xveth::attachment {
+
+// (network, container id, ifname) names an attachment; everything else is found from it.
+struct AttachmentKey {
+    std::string network;
+    std::string container_id;
+    std::string ifname;
+
+    // 12 hex digits: host end "xv<hash>", pins "<hash>h" and "<hash>c", state file "<hash>.json".
+    [[nodiscard]] std::string hash() const;
+    // IFALIAS of the host end: "xveth:<network>/<container id>/<ifname>", cut to the kernel's 255 bytes.
+    [[nodiscard]] std::string alias() const;
+    auto operator<=>(const AttachmentKey&) const = default;
+};
+
+// Written before anything is made (the intent: `complete` false), and again as the last step of ADD.
+struct AttachmentRecord {
+    AttachmentKey key;
+    bool complete = false;
+    bool chained = false;        // we armed an existing veth; DEL leaves the devices alone
+    std::string owner = "cni";   // "cni" or "oci-hook"
+    std::string netns_path;
+    std::string container_xdp;   // "managed", "free"
+    std::string host_end;        // name
+    std::uint32_t host_ifindex = 0;
+    std::uint32_t container_ifindex = 0;
+    std::uint32_t port = 0;      // port id; 0 = none yet
+    std::vector<IpAddress> addresses;
+    bool masqueraded = false;
+    std::string ipam_type;
+    std::string conf;            // the configuration that ADD got: DEL by GC frees the lease with it
+    std::string args;            // CNI_ARGS of that ADD
+    // Features of a chained device as we found them, to be put back: (name, on).
+    std::vector<std::pair<std::string, bool>> container_features, host_features;
+    std::optional<std::string> pod;  // namespace/name from CNI_ARGS, for people
+};
+
+class StateStore {
+public:
+    // `directory`: <run dir>/<netns cookie>.
+    explicit StateStore(std::string directory) : directory_(std::move(directory)) {}
+    virtual ~StateStore() = default;
+    StateStore(const StateStore&) = delete;
+    StateStore& operator=(const StateStore&) = delete;
+
+    virtual Result<void> put(const AttachmentRecord& record);
+    virtual Result<std::optional<AttachmentRecord>> find(const AttachmentKey& key);
+    virtual Result<void> remove_if_present(const AttachmentKey& key);  // and its directory when empty
+    virtual Result<std::vector<AttachmentRecord>> list(const std::string& network);
+    virtual Result<std::vector<AttachmentRecord>> list_all();
+    [[nodiscard]] std::string lock_path(const AttachmentKey& key) const;  // <directory>/locks/<hash>
+    [[nodiscard]] std::string node_lock_path() const;                    // <directory>/locks/node
+
+private:
+    std::string directory_;
+};
+
+}  // namespace xveth::attachment

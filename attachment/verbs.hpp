@@ -11,24 +11,17 @@
 #include "attachment/ipam.hpp"
 #include "attachment/net_conf.hpp"
 #include "attachment/state_store.hpp"
-#include "base/netns.hpp"
 #include "base/result.hpp"
-#include "bpf-progs/loader/objects.hpp"
-#include "netlink/nftables.hpp"
-#include "netlink/rtnl.hpp"
+#include "datapath/node.hpp"
 
 namespace xveth::attachment {
 
-// The node that a verb works on: its namespace and the four outside worlds. Tests put fakes behind the references.
+// The node that a verb works on. Tests put fakes behind the references.
 struct Node {
-    Netns ns;
-    netlink::Kernel& kernel;
-    netlink::Rtnl& rtnl;         // of `ns`
-    netlink::Nftables& nft;      // of `ns`
-    bpf::Objects& bpf;
+    datapath::Node& path;  // its namespace, netlink, BPF objects and sysctls
     StateStore& store;
     Ipam& ipam;
-    std::chrono::milliseconds lock_patience{std::chrono::seconds(20)};
+    std::chrono::milliseconds lock_patience{std::chrono::seconds(20)};  // for the attachment's lock
 };
 
 // What a verb wants its caller to log although it succeeded: a skipped NIC, a degraded path.

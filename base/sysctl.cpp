@@ -57,4 +57,16 @@ Result<void> ensure_sysctl(const std::string& name, std::string_view value) {
     return ok();
 }
 
+Result<std::string> Sysctls::read(const Netns& ns, const std::string& name) {
+    auto scope = NetnsScope::enter(ns);
+    if (!scope) return std::move(scope.error());
+    return read_sysctl(name);
+}
+
+Result<void> Sysctls::ensure(const Netns& ns, const std::string& name, std::string_view value) {
+    auto scope = NetnsScope::enter(ns);
+    if (!scope) return std::move(scope.error());
+    return ensure_sysctl(name, value);
+}
+
 }  // namespace xveth

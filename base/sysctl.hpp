@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/netns.hpp"
 #include "base/result.hpp"
 
 namespace xveth {
@@ -14,5 +15,13 @@ namespace xveth {
 [[nodiscard]] Result<std::string> read_sysctl(const std::string& name);
 // Writes only when the value differs, so that a read-only /proc/sys with the right value is no error.
 [[nodiscard]] Result<void> ensure_sysctl(const std::string& name, std::string_view value);
+
+// The same, in a namespace that is given: an interface so that callers can be tested with values that remember.
+class Sysctls {
+public:
+    virtual ~Sysctls() = default;
+    virtual Result<std::string> read(const Netns& ns, const std::string& name);
+    virtual Result<void> ensure(const Netns& ns, const std::string& name, std::string_view value);
+};
 
 }  // namespace xveth

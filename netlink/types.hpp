@@ -55,6 +55,7 @@ struct Address {
     std::optional<IpAddress> peer;  // point-to-point remote
     std::uint8_t scope = 0;         // RT_SCOPE_*
     bool no_dad = false;            // IFA_F_NODAD: usable at once
+    bool no_prefix_route = false;   // IFA_F_NOPREFIXROUTE: the kernel adds no route to the prefix
     bool tentative = false;         // read only
 };
 

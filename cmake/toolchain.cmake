@@ -62,7 +62,7 @@ function(xveth_executable name)
 endfunction()
 
 # xveth_test(NAME LABEL label SOURCES … LINK …): a GoogleTest program registered with CTest under `label`.
-# One CTest entry a program: the programs set up namespaces of their own and are quick.
+# One CTest entry a program: the programs set up namespaces of their own and are quick. Target tests_<label> builds them.
 function(xveth_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -73,4 +73,8 @@ function(xveth_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  if(NOT TARGET tests_${ARG_LABEL})
+    add_custom_target(tests_${ARG_LABEL})
+  endif()
+  add_dependencies(tests_${ARG_LABEL} ${name})
 endfunction()

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// ADD: one attachment, all of it or nothing.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <future>
+
+#include "attachment/add_chained.hpp"
+#include "attachment/lifecycle.hpp"
+#include "attachment/verbs.hpp"
+#include "base/scope_exit.hpp"
+#include "datapath/addressing.hpp"
+#include "datapath/arming.hpp"
+#include "datapath/policy.hpp"
+#include "datapath/port.hpp"
+#include "datapath/veth_pair.hpp"
+
+namespace xveth::attachment {
+namespace {
+
+using datapath::AddressPlan;
+using datapath::VethPair;
+
+constexpr std::uint32_t mtu_without_nic = 1500;
+
+// The interface must not exist. What an ADD that was killed left of this attachment is taken down first.
+Result<void> ensure_absent(Node& node, const AttachmentKey& key, Container& container) {
+    auto record = node.store.find(key);
+    if (!record) return std::move(record.error());
+    if (*record && !(*record)->complete) {
+        if (auto down = take_down(node, **record); !down)
+            return std::move(down.error()).in("take down what an interrupted ADD left");
+    }
+    auto link = container.rtnl->find_link(key.ifname);
+    if (!link) return std::move(link.error());
+    if (!*link && !(*record && (*record)->complete)) return ok();
+    return Error{.code = 4,
+                 .errno_value = EEXIST,
+                 .text = "CNI_IFNAME " + key.ifname + ": " +
+                         (*link ? "the container has an interface of this name"
+                                : "container " + key.container_id + " is attached to network " + key.network + " already"),
+                 .hint = "send DEL first, or use another CNI_IFNAME"};
+}
+
+Result<CniResult> ask_ipam(Node& node, const NetConf& conf, const Request& request) {
+    if (conf.ipam_type.empty()) return CniResult{};
+    auto answer = node.ipam.add(conf, request);
+    if (answer && answer->ips.empty())
+        return Error{.code = 103,
+                     .errno_value = 0,
+                     .text = "IPAM plugin " + conf.ipam_type + " gave no address",
+                     .hint = "give it a range, or leave \"ipam\" out for an interface without addresses"};
+    return answer;
+}
+
+Result<VethPair> create_pair(Node& node, const NetConf& conf, const AttachmentRecord& record, Container& container,
+                             std::uint32_t mtu) {
+    const datapath::VethPairSpec spec{.host_name = record.host_end,
+                                      .alias = record.key.alias(),
+                                      .container_name = record.key.ifname,
+                                      .container_mac = conf.mac,
+                                      .mtu = mtu,
+                                      .queues = datapath::queues_for(conf.queues)};
+    return datapath::create_veth_pair(node.path, container.ns, *container.rtnl, spec);
+}
+
+// Offloads before the links are up: a frame that leaves with an unfinished checksum would arrive redirected with it.
+Result<void> set_up_links(Node& node, const NetConf& conf, Container& container, const VethPair& pair) {
+    const bool container_redirects = conf.container_xdp != ContainerXdp::managed;
+    auto& inner = *container.rtnl;
+    if (auto set = inner.set_features(pair.container.index, datapath::container_end_features()); !set) return set;
+    if (auto set = node.path.rtnl.set_features(pair.host.index, datapath::host_end_features(container_redirects)); !set)
+        return set;
+    if (auto up = inner.set_up(pair.container.index, true); !up) return up;
+    return node.path.rtnl.set_up(pair.host.index, true);
+}
+
+bool uses(const AddressPlan& plan, Family family) {
+    return std::ranges::any_of(plan.addresses, [&](const auto& a) { return a.prefix.address.family == family; });
+}
+
+Result<void> set_up_addresses(Node& node, Container& container, const VethPair& pair, const AddressPlan& plan) {
+    const bool ipv6 = uses(plan, Family::ipv6);
+    if (ipv6) {
+        if (auto on = datapath::ensure_ipv6(node.path, container.ns, pair.container.name); !on) return on;
+        if (auto on = datapath::ensure_ipv6(node.path, node.path.ns, pair.host.name); !on) return on;
+    }
+    if (auto forwarding = datapath::ensure_forwarding(node.path, uses(plan, Family::ipv4), ipv6); !forwarding)
+        return forwarding;
+    if (auto inner = datapath::configure_container(*container.rtnl, pair, plan); !inner) return inner;
+    return datapath::configure_host(node.path, pair, plan);
+}
+
+// ipMasq: what leaves for anywhere but the containers' own range is masqueraded by the stack.
+Result<void> set_up_masquerade(Node& node, const NetConf& conf, const AddressPlan& plan) {
+    if (!conf.ip_masq) return ok();
+    for (const auto& address : plan.addresses)
+        if (auto put = node.path.nft.ensure_masquerade(address.prefix.address, address.prefix.network()); !put) return put;
+    return ok();
+}
+
+std::string holder_of(Node& node, const IpAddress& address) {
+    auto records = node.store.list_all();
+    if (!records) return {};
+    for (const auto& record : *records)
+        if (std::ranges::find(record.addresses, address) != record.addresses.end())
+            return record.key.network + "/" + record.key.container_id + "/" + record.key.ifname;
+    return {};
+}
+
+CniResult describe(const NetConf& conf, const Request& request, const VethPair& pair, const CniResult& ipam,
+                   const AddressPlan& plan, std::uint32_t path_mtu) {
+    CniResult result = ipam;
+    result.interfaces = {
+        {.name = pair.host.name, .mac = pair.host.mac.to_string(), .sandbox = {}, .mtu = path_mtu, .socket_path = {}, .pci_id = {}},
+        {.name = request.ifname, .mac = pair.container.mac.to_string(), .sandbox = request.netns_path, .mtu = path_mtu,
+         .socket_path = {}, .pci_id = {}}};
+    for (std::size_t i = 0; i < result.ips.size(); ++i) {
+        result.ips[i].interface = 1;
+        result.ips[i].gateway = plan.addresses[i].gateway;
+    }
+    if (result.dns.empty()) result.dns = conf.dns;
+    return result;
+}
+
+AttachmentRecord new_record(const NetConf& conf, const Request& request) {
+    AttachmentRecord record;
+    record.key = key_of(conf, request);
+    record.netns_path = request.netns_path;
+    record.container_xdp = conf.container_xdp == ContainerXdp::managed ? "managed" : "free";
+    record.host_end = host_end_name(record.key);
+    record.ipam_type = conf.ipam_type;
+    record.conf = conf.raw;
+    record.args = request.args;
+    return record;
+}
+
+// The steps in their order; `record` grows with them, so that take_down() finds what each has made.
+Result<CniResult> attach_container(Node& node, const NetConf& conf, const Request& request, Container& container,
+                                   AttachmentRecord& record, Notes& notes) {
+    if (auto ready = datapath::ensure_objects(node.path); !ready) return std::move(ready.error());
+    auto nics = ensure_network_nics(node, conf, notes);
+    if (!nics) return std::move(nics.error());
+    const std::uint32_t path_mtu = conf.mtu != 0 ? conf.mtu : nics->mtu != 0 ? nics->mtu : mtu_without_nic;
+    const std::uint32_t mtu = link_mtu(conf, path_mtu);
+
+    // Attaching waits for the kernel twice; the IPAM plugin works meanwhile.
+    auto asked = std::async(std::launch::async, [&] { return ask_ipam(node, conf, request); });
+    auto pair = create_pair(node, conf, record, container, mtu);
+    if (!pair) return std::move(pair.error());
+    record.host_ifindex = static_cast<std::uint32_t>(pair->host.index);
+    record.container_ifindex = static_cast<std::uint32_t>(pair->container.index);
+    if (auto links = set_up_links(node, conf, container, *pair); !links) return std::move(links.error());
+    const datapath::ArmSpec arm{.pin = record.key.hash(), .managed = conf.container_xdp == ContainerXdp::managed};
+    if (auto armed = datapath::arm(node.path, container.ns, *pair, arm); !armed) return std::move(armed.error());
+
+    auto ipam = asked.get();
+    if (!ipam) return std::move(ipam.error());
+    const AddressPlan plan = plan_addresses(conf, *ipam, mtu == path_mtu ? 0 : path_mtu);
+    for (const auto& address : plan.addresses) record.addresses.push_back(address.prefix.address);
+    record.masqueraded = conf.ip_masq;
+    if (auto put = node.store.put(record); !put) return std::move(put.error());
+    if (auto set = set_up_addresses(node, container, *pair, plan); !set) return std::move(set.error());
+    if (auto set = set_up_masquerade(node, conf, plan); !set) return std::move(set.error());
+    if (auto published = publish(node, conf, *nics, *pair, record, notes); !published)
+        return std::move(published.error());
+    return describe(conf, request, *pair, *ipam, plan, path_mtu);
+}
+
+}  // namespace
+
+Result<datapath::NicSet> ensure_network_nics(Node& node, const NetConf& conf, Notes& notes) {
+    auto lock = datapath::NodeLock::acquire(node.path);
+    if (!lock) return std::move(lock.error());
+    return datapath::ensure_nics(node.path, *lock, nic_request(conf), notes);
+}
+
+Result<void> publish(Node& node, const NetConf& conf, const datapath::NicSet& nics, const VethPair& pair,
+                     AttachmentRecord& record, Notes& notes) {
+    const bool fast = may_bypass_stack(node, conf, nics, pair, notes);
+    auto lock = datapath::NodeLock::acquire(node.path);
+    if (!lock) return std::move(lock.error());
+    const datapath::PortSpec spec{.addresses = record.addresses,
+                                  .fast_to = conf.fast_path_to,
+                                  .sources = conf.allowed_sources,
+                                  .spoof_check = conf.spoof_check,
+                                  .fast = fast};
+    auto id = datapath::publish_port(node.path, *lock, pair, spec,
+                                     [&](const IpAddress& address) { return holder_of(node, address); });
+    if (!id) return std::move(id.error());
+    record.port = static_cast<std::uint32_t>(*id);
+    return ok();
+}
+
+bool may_bypass_stack(Node& node, const NetConf& conf, const datapath::NicSet& nics, const VethPair& pair,
+                      Notes& notes) {
+    if (conf.policy != Policy::automatic) return conf.policy == Policy::fast;
+    datapath::PolicyObjection objection;
+    if (conf.bandwidth_asked) {
+        objection = "a bandwidth limit is asked for";
+    } else {
+        std::vector<netlink::IfIndex> devices{pair.host.index};
+        for (const auto& nic : nics.links) devices.push_back(nic.index);
+        objection = datapath::find_objection(node.path, devices);
+    }
+    if (objection) notes.push_back("policy auto: " + pair.host.name + " stays on the stack: " + *objection);
+    return !objection;
+}
+
+Result<CniResult> add(Node& node, const NetConf& conf, const Request& request, Notes& notes) {
+    auto container = open_container(node, request);
+    if (!container) return std::move(container.error());
+    AttachmentRecord record = new_record(conf, request);
+    auto lock = lock_attachment(node, record.key);
+    if (!lock) return std::move(lock.error());
+    if (conf.prev_result) return add_chained(node, conf, request, *container, std::move(record), notes);
+    if (auto absent = ensure_absent(node, record.key, *container); !absent) return std::move(absent.error());
+
+    // The intent is on record before anything is made, so that a DEL finds what a killed ADD left.
+    if (auto put = node.store.put(record); !put) return std::move(put.error());
+    Transaction tx;
+    tx.on_failure([&] {
+        (void)take_down(node, record);
+        if (!conf.ipam_type.empty()) (void)node.ipam.del(conf, request);
+        (void)node.store.remove_if_present(record.key);
+    });
+    auto result = attach_container(node, conf, request, *container, record, notes);
+    if (!result) return result;
+    record.complete = true;
+    if (auto put = node.store.put(record); !put) return std::move(put.error());
+    tx.commit();
+    return result;
+}
+
+}  // namespace xveth::attachment

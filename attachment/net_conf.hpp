@@ -46,6 +46,7 @@ struct NetConf {
     std::optional<CniResult> prev_result;
     // GC: the attachments (container id, ifname) that are to stay; absent = the runtime gave no list.
     std::optional<std::vector<std::pair<std::string, std::string>>> valid_attachments;
+    std::optional<std::string> pod;           // "namespace/name" from CNI_ARGS, for people
     std::vector<std::string> remarks;         // tolerated oddities (unknown keys), for the log
 
     std::string raw;  // stdin, byte for byte: what an IPAM delegate gets
@@ -60,9 +61,26 @@ struct Request {
     std::vector<std::string> plugin_path;  // CNI_PATH split; where delegates are looked for
 };
 
-// Reads the configuration. `args` is CNI_ARGS (requests by XVETH_CONTAINER_XDP and XVETH_POLICY, MAC, pod name) and may
-// be empty. Errors: code 6 not JSON, 7 a wrong value (key and value named), 1 a version that is not in
-// supported_versions() (the list in the hint). runtimeConfig keys are found whatever their case.
-[[nodiscard]] Result<NetConf> parse_net_conf(const std::string& json, const std::string& args);
+// What the configuration is read for. To remove an attachment only the identity matters: a wrong value that ADD refused,
+// or that an operator wrote since, must not keep a pod from being deleted. It becomes a remark and the default holds.
+enum class Purpose : std::uint8_t { attach, remove };
+
+// Reads the configuration. `args` is CNI_ARGS (requests by XVETH_CONTAINER_XDP, XVETH_LOCAL_MTU, XVETH_POLICY and
+// XVETH_SPOOF_CHECK, MAC, pod name) and may be empty. Pod annotations `xveth.dev/KEY` speak to the pod's first interface,
+// eth0, and `xveth.dev/IFNAME.KEY` to that one; they win over CNI_ARGS.
+// Errors: code 6 not JSON, 7 a wrong value (key and value named), 1 a version that is not in supported_versions() (the
+// list in the hint). runtimeConfig keys are found whatever their case.
+[[nodiscard]] Result<NetConf> parse_net_conf(const std::string& json, const std::string& args, const std::string& ifname,
+                                             Purpose purpose = Purpose::attach);
+
+// A letter or digit, then letters, digits, '_', '.' and '-'. Names of networks and ids of
+// containers are made so.
+[[nodiscard]] bool is_valid_name(const std::string& name);
+// What Linux and the CNI specification take as an interface's name.
+[[nodiscard]] bool is_valid_ifname(const std::string& name);
+
+// CNI_ARGS ("K=V;K=V") less the pairs whose key begins with XVETH_: what an IPAM delegate gets, which may refuse unknown
+// keys.
+[[nodiscard]] std::string args_without_own_keys(const std::string& args);
 
 }  // namespace xveth::attachment

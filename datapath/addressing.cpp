@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/addressing.hpp"
+
+#include <linux/rtnetlink.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace xveth::datapath {
+namespace {
+
+using netlink::IfIndex;
+using netlink::Route;
+
+// fe80::/64 with the modified EUI-64 of a MAC.
+IpAddress link_local_of(const Mac& mac) {
+    IpAddress address{.family = Family::ipv6, .bytes = {0xfe, 0x80}};
+    const auto& m = mac.bytes;
+    const std::array<std::uint8_t, 8> id{static_cast<std::uint8_t>(m[0] ^ 2U), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+    std::ranges::copy(id, address.bytes.begin() + 8);
+    return address;
+}
+
+// Every family's first gateway.
+std::optional<IpAddress> gateway_of(const AddressPlan& plan, Family family) {
+    for (const auto& address : plan.addresses)
+        if (address.prefix.address.family == family) return address.gateway;
+    return std::nullopt;
+}
+
+std::vector<IpAddress> distinct_gateways(const AddressPlan& plan) {
+    std::vector<IpAddress> gateways;
+    for (const auto& address : plan.addresses)
+        if (std::ranges::find(gateways, address.gateway) == gateways.end()) gateways.push_back(address.gateway);
+    return gateways;
+}
+
+bool is_local(const AddressPlan& plan, const IpPrefix& destination) {
+    return std::ranges::any_of(plan.local_subnets, [&](const IpPrefix& local) {
+        return local.length <= destination.length && local.contains(destination.address);
+    });
+}
+
+void add_once(std::vector<Route>& routes, Route route) {
+    const bool known = std::ranges::any_of(routes, [&](const Route& other) {
+        return other.destination.network() == route.destination.network() && other.table == route.table &&
+               other.priority == route.priority;
+    });
+    if (!known) routes.push_back(std::move(route));
+}
+
+Result<void> add_link_local(netlink::Rtnl& rtnl, IfIndex device, const Mac& mac) {
+    const netlink::Address address{.prefix = {.address = link_local_of(mac), .length = 64},
+                                   .peer = {},
+                                   .scope = RT_SCOPE_LINK,
+                                   .no_dad = true,
+                                   .no_prefix_route = false,
+                                   .tentative = false};
+    return rtnl.add_address(device, address);
+}
+
+bool uses(const AddressPlan& plan, Family family) { return gateway_of(plan, family).has_value(); }
+
+netlink::Address usable_at_once(const IpPrefix& prefix) {
+    return {.prefix = prefix,
+            .peer = {},
+            .scope = RT_SCOPE_UNIVERSE,
+            .no_dad = true,
+            .no_prefix_route = true,
+            .tentative = false};
+}
+
+// Devices whose IPv6 default route came with a router advertisement keep listening to them.
+Result<void> keep_router_advertisements(Node& node) {
+    auto routes = node.rtnl.list_routes(Family::ipv6, IfIndex::none);
+    if (!routes) return std::move(routes.error());
+    for (const auto& route : *routes) {
+        if (!route.destination.is_default()) continue;
+        auto link = node.rtnl.find_link(route.device);
+        if (!link) return std::move(link.error());
+        if (!*link) continue;
+        const std::string name = "net/ipv6/conf/" + (*link)->name + "/accept_ra";
+        auto accepts = node.sysctls.read(node.ns, name);
+        if (!accepts || *accepts != "1") continue;
+        if (auto kept = node.sysctls.ensure(node.ns, name, "2"); !kept) return kept;
+    }
+    return ok();
+}
+
+}  // namespace
+
+IpAddress default_gateway_of(const IpPrefix& address) {
+    const unsigned host_bits = address.address.bits() - address.length;
+    IpAddress first = address.network().address;
+    first.bytes.at(first.size() - 1) |= 1U;
+    if (host_bits >= 2 && first != address.address) return first;
+    return address.address.family == Family::ipv4 ? *IpAddress::parse("169.254.1.1") : *IpAddress::parse("fe80::1");
+}
+
+std::vector<Route> container_routes(const AddressPlan& plan, IfIndex device) {
+    std::vector<Route> routes;
+    for (const auto& gateway : distinct_gateways(plan)) {
+        Route link_route;
+        link_route.destination = IpPrefix::host(gateway);
+        link_route.device = device;
+        link_route.scope = RT_SCOPE_LINK;
+        if (gateway.is_link_local() && gateway.family == Family::ipv6) continue;  // reached by fe80::/64 already
+        add_once(routes, link_route);
+    }
+    const auto via_gateway = [&](const IpPrefix& destination, std::optional<IpAddress> gateway) {
+        Route route;
+        route.destination = destination.network();
+        route.gateway = gateway ? gateway : gateway_of(plan, destination.address.family);
+        route.device = device;
+        route.onlink = true;
+        if (!is_local(plan, destination)) route.mtu = plan.path_mtu;
+        return route;
+    };
+    for (const auto& wanted : plan.routes) {
+        Route route = via_gateway(wanted.destination, wanted.gateway);
+        if (wanted.mtu != 0) route.mtu = plan.path_mtu == 0 ? wanted.mtu : std::min(wanted.mtu, plan.path_mtu);
+        route.advmss = wanted.advmss;
+        route.priority = wanted.priority;
+        route.table = wanted.table;
+        if (wanted.scope == RT_SCOPE_LINK && !wanted.gateway) {
+            route.gateway.reset();
+            route.onlink = false;
+            route.scope = RT_SCOPE_LINK;
+        }
+        add_once(routes, route);
+    }
+    for (const auto& subnet : plan.local_subnets)
+        if (uses(plan, subnet.address.family)) add_once(routes, via_gateway(subnet, std::nullopt));
+    for (const auto& address : plan.addresses)
+        if (address.prefix.length < address.prefix.address.bits())
+            add_once(routes, via_gateway(address.prefix, address.gateway));
+    return routes;
+}
+
+Result<void> configure_container(netlink::Rtnl& container, const VethPair& pair, const AddressPlan& plan) {
+    const IfIndex device = pair.container.index;
+    if (uses(plan, Family::ipv6)) {
+        if (auto added = add_link_local(container, device, pair.container.mac); !added) return added;
+    }
+    for (const auto& address : plan.addresses) {
+        if (auto added = container.add_address(device, usable_at_once(address.prefix)); !added) return added;
+    }
+    // The gateway's MAC is known, so the first packet waits for nobody.
+    for (const auto& gateway : distinct_gateways(plan)) {
+        const netlink::Neighbour known{.device = device,
+                                       .address = gateway,
+                                       .mac = pair.host.mac,
+                                       .state = netlink::NeighbourState::permanent,
+                                       .managed = false};
+        if (auto added = container.replace_neighbour(known); !added) return added;
+    }
+    for (const auto& route : container_routes(plan, device)) {
+        if (auto added = container.add_route(route); !added) return added;
+    }
+    return ok();
+}
+
+Result<void> configure_host(Node& node, const VethPair& pair, const AddressPlan& plan) {
+    const IfIndex device = pair.host.index;
+    if (uses(plan, Family::ipv6)) {
+        if (auto added = add_link_local(node.rtnl, device, pair.host.mac); !added) return added;
+    }
+    for (const auto& gateway : distinct_gateways(plan)) {
+        if (auto added = node.rtnl.add_address(device, usable_at_once(IpPrefix::host(gateway))); !added) return added;
+    }
+    for (const auto& address : plan.addresses) {
+        // STALE, not permanent: a container that gets another MAC later is then found again by the stack's own probe.
+        const netlink::Neighbour known{.device = device,
+                                       .address = address.prefix.address,
+                                       .mac = pair.container.mac,
+                                       .state = netlink::NeighbourState::stale,
+                                       .managed = false};
+        if (auto added = node.rtnl.replace_neighbour(known); !added) return added;
+        Route route;
+        route.destination = IpPrefix::host(address.prefix.address);
+        route.device = device;
+        route.scope = RT_SCOPE_LINK;
+        if (auto added = node.rtnl.add_route(route); !added) return added;
+    }
+    return ok();
+}
+
+Result<void> ensure_forwarding(Node& node, bool ipv4, bool ipv6) {
+    if (ipv4) {
+        if (auto on = node.sysctls.ensure(node.ns, "net/ipv4/ip_forward", "1"); !on) return on;
+    }
+    if (!ipv6) return ok();
+    auto now = node.sysctls.read(node.ns, "net/ipv6/conf/all/forwarding");
+    if (now && *now == "1") return ok();
+    if (auto kept = keep_router_advertisements(node); !kept) return kept;
+    return node.sysctls.ensure(node.ns, "net/ipv6/conf/all/forwarding", "1");
+}
+
+Result<void> ensure_ipv6(Node& node, const Netns& ns, const std::string& device) {
+    auto enabled = node.sysctls.ensure(ns, "net/ipv6/conf/" + device + "/disable_ipv6", "0");
+    if (enabled) return ok();
+    if (enabled.error().errno_value != ENOENT) return enabled;
+    return Error{.code = 100,
+                 .errno_value = EAFNOSUPPORT,
+                 .text = "an IPv6 address for " + device + ", but the kernel runs without IPv6",
+                 .hint = "boot without ipv6.disable=1, or take the IPv6 range out of the IPAM configuration"};
+}
+
+}  // namespace xveth::datapath

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layer 3 of a routed container: its addresses and routes, the host's routes to it, and neighbours on both sides that are
+// right from the first packet.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/address.hpp"
+#include "base/result.hpp"
+#include "datapath/node.hpp"
+#include "datapath/veth_pair.hpp"
+#include "netlink/types.hpp"
+
+namespace xveth::datapath {
+
+struct ContainerAddress {
+    IpPrefix prefix;    // as IPAM gave it
+    IpAddress gateway;  // the host end answers to it
+};
+
+struct ContainerRoute {
+    IpPrefix destination;
+    std::optional<IpAddress> gateway;  // absent = the family's gateway
+    std::uint32_t mtu = 0, advmss = 0, priority = 0, table = 0;
+    std::uint8_t scope = 0;
+};
+
+struct AddressPlan {
+    std::vector<ContainerAddress> addresses;
+    std::vector<ContainerRoute> routes;
+    std::vector<IpPrefix> local_subnets;  // destinations that may use the link's MTU
+    std::uint32_t path_mtu = 0;           // MTU of every other destination; 0 = the link's
+};
+
+// The gateway for an address that IPAM gave without one: the first address of its network, or a link-local one where
+// that is the container's own or the network has no other.
+[[nodiscard]] IpAddress default_gateway_of(const IpPrefix& address);
+
+// Addresses and routes in the container, through `container` (the Rtnl of its namespace). Its link must be up.
+[[nodiscard]] Result<void> configure_container(netlink::Rtnl& container, const VethPair& pair, const AddressPlan& plan);
+// Gateway addresses, routes and neighbours on the host. The link must be up.
+[[nodiscard]] Result<void> configure_host(Node& node, const VethPair& pair, const AddressPlan& plan);
+// The routes that configure_container() makes: what CHECK looks for.
+[[nodiscard]] std::vector<netlink::Route> container_routes(const AddressPlan& plan, netlink::IfIndex device);
+
+// Forwarding for the families in use, as the reference plugins switch it on. Interfaces that live by IPv6 router
+// advertisements get accept_ra=2 first: with 1 the kernel stops listening when forwarding starts, and their default
+// route goes.
+[[nodiscard]] Result<void> ensure_forwarding(Node& node, bool ipv4, bool ipv6);
+// Undoes a disable_ipv6 that a runtime or the node's defaults left; an error that says so where the kernel has no IPv6.
+[[nodiscard]] Result<void> ensure_ipv6(Node& node, const Netns& ns, const std::string& device);
+
+}  // namespace xveth::datapath

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes a veth pair take and send redirected frames natively at both ends.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/netns.hpp"
+#include "base/result.hpp"
+#include "datapath/node.hpp"
+#include "datapath/veth_pair.hpp"
+#include "netlink/rtnl.hpp"
+
+namespace xveth::datapath {
+
+// Offloads of the container's end: GRO on (NAPI, so that frames redirected to its peer arrive even when the container
+// has no program), and off whatever leaves work to be done after a frame has become an xdp_frame, which carries neither
+// checksum state nor a VLAN tag.
+[[nodiscard]] const std::vector<netlink::Feature>& container_end_features();
+// The host end's: GRO on; `container_redirects` (its own program may XDP_TX or redirect what the host sent): the same
+// offloads off.
+[[nodiscard]] std::vector<netlink::Feature> host_end_features(bool container_redirects);
+
+struct ArmSpec {
+    std::string pin;      // attachment's hash: pins "<hash>h" and "<hash>c"
+    bool managed = true;  // our program on the container's end too; false: the hook is the container's
+};
+
+// Attaches xv_host at the host end, and xv_pod at the container's where we manage it; both up, offloads set before.
+// Fails (code 101) unless the kernel then reports that the pair takes redirected frames.
+[[nodiscard]] Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, const ArmSpec& spec);
+
+// Removes both pins, which detaches; success when there are none.
+[[nodiscard]] Result<void> disarm(Node& node, const std::string& pin);
+
+[[nodiscard]] std::string host_pin(const std::string& hash);
+[[nodiscard]] std::string container_pin(const std::string& hash);
+
+// NDO_XMIT of xdp-features. A kernel without them (before 6.3) is taken at its word that the program is attached: true.
+[[nodiscard]] Result<bool> takes_redirected_frames(netlink::Rtnl& rtnl, netlink::IfIndex device);
+
+}  // namespace xveth::datapath

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/veth_pair.hpp"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace xveth::datapath {
+namespace {
+
+using netlink::Link;
+
+// Locally administered, unicast. Both MACs are given at creation: set later, they would race with udev's.
+Mac random_mac() {
+    Mac mac;
+    if (::getrandom(mac.bytes.data(), mac.bytes.size(), 0) != static_cast<ssize_t>(mac.bytes.size()))
+        mac.bytes = {0, 0, 0, 0, 0, static_cast<std::uint8_t>(::getpid())};
+    mac.bytes[0] = static_cast<std::uint8_t>((mac.bytes[0] & 0xfcU) | 0x02U);
+    return mac;
+}
+
+bool is_ours(const Link& link, const std::string& alias) {
+    return link.kind == "veth" && (link.alias == alias || link.alias.empty());
+}
+
+Result<Link> get_link(netlink::Rtnl& rtnl, const std::string& name) {
+    auto link = rtnl.find_link(name);
+    if (!link) return std::move(link.error());
+    if (!*link) return errno_error(ENODEV, "read back " + name).with_code(100);
+    return std::move(**link);
+}
+
+}  // namespace
+
+std::uint32_t queues_for(std::uint32_t wanted) {
+    const long possible = ::sysconf(_SC_NPROCESSORS_CONF);
+    const auto cpus = static_cast<std::uint32_t>(std::max(possible, 1L));
+    return wanted == 0 ? cpus : std::min(wanted, cpus);
+}
+
+Result<std::optional<Link>> find_host_end(Node& node, const std::string& name, const std::string& alias) {
+    auto link = node.rtnl.find_link(name);
+    if (link && *link && !is_ours(**link, alias)) return std::optional<Link>{};
+    return link;
+}
+
+Result<void> remove_veth_pair_if_present(Node& node, const std::string& name, const std::string& alias) {
+    auto link = find_host_end(node, name, alias);
+    if (!link) return std::move(link.error());
+    if (!*link) return ok();
+    return node.rtnl.remove_link_if_present((*link)->index);
+}
+
+Result<VethPair> create_veth_pair(Node& node, const Netns& container_ns, netlink::Rtnl& container,
+                                  const VethPairSpec& spec) {
+    if (auto stale = remove_veth_pair_if_present(node, spec.host_name, spec.alias); !stale)
+        return std::move(stale.error());
+    const netlink::VethSpec veth{
+        .host = {.netns_fd = node.ns.fd(), .name = spec.host_name, .mac = random_mac(), .no_ipv6_autoconf = true},
+        .container = {.netns_fd = container_ns.fd(),
+                      .name = spec.container_name,
+                      .mac = spec.container_mac.value_or(random_mac()),
+                      .no_ipv6_autoconf = true},
+        .mtu = spec.mtu,
+        .queues = spec.queues};
+    if (auto created = node.rtnl.create_veth(veth); !created) return std::move(created.error());
+
+    auto host = get_link(node.rtnl, spec.host_name);
+    if (!host) return std::move(host.error());
+    if (auto named = node.rtnl.set_alias(host->index, spec.alias); !named) return std::move(named.error());
+    auto inner = get_link(container, spec.container_name);
+    if (!inner) return std::move(inner.error());
+    return VethPair{.host = std::move(*host), .container = std::move(*inner)};
+}
+
+}  // namespace xveth::datapath

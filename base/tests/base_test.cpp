@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/file_lock.hpp"
 #include "base/files.hpp"
@@ -22,7 +23,7 @@ protected:
         ASSERT_NE(::mkdtemp(name), nullptr);
         dir_ = name;
     }
-    void TearDown() override { std::system(("rm -rf " + dir_).c_str()); }
+    void TearDown() override { std::filesystem::remove_all(dir_); }
     std::string dir_;
 };
 

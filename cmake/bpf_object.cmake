@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # bpf_object(NAME SOURCE file.bpf.c HEADERS …): compile one BPF C file and generate NAME.skel.h, which embeds the object.
 # Gives the interface target xveth::bpf_NAME, whose include path (SYSTEM: generated code is not held to our warnings) has it.
 

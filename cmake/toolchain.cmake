@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Warnings, hardening and the libraries that every target draws on.
 
 find_package(PkgConfig REQUIRED)

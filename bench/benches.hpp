@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The benches by name. Each builds its labs, measures, and fills the report; an error means that it could not start.
+#pragma once
+
+#include "base/result.hpp"
+#include "bench/report.hpp"
+#include "bench/settings.hpp"
+
+namespace xveth::bench {
+
+[[nodiscard]] Result<void> bench_drop(const Settings& settings, Report& report);
+[[nodiscard]] Result<void> bench_tx(const Settings& settings, Report& report);
+[[nodiscard]] Result<void> bench_tcp(const Settings& settings, Report& report);
+[[nodiscard]] Result<void> bench_add(const Settings& settings, Report& report);
+
+}  // namespace xveth::bench

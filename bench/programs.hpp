@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The XDP programs that receive the generator's frames, loaded once an attachment and attached natively.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/netns.hpp"
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+
+struct xvb_counting;
+
+namespace xveth::bench {
+
+enum class Role : std::uint8_t {
+    drop,    // count datagrams and drop them
+    answer,  // count datagrams and send them back by XDP_TX
+    pass,    // leave frames to the stack
+};
+
+// A program on a device until the end of its life.
+class Receiver {
+public:
+    [[nodiscard]] static Result<Receiver> attach(const Netns& ns, const std::string& device, Role role);
+    // Datagrams counted since the start.
+    [[nodiscard]] Result<std::uint64_t> counted() const;
+
+private:
+    struct Unload {
+        void operator()(xvb_counting* object) const;
+    };
+    std::unique_ptr<xvb_counting, Unload> object_;
+    UniqueFd link_;
+};
+
+}  // namespace xveth::bench

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// tcp: one stream between two containers of a node (pod_pod), from a container to a client beyond the node (out) and
+// back (in), and request/response between two containers (rr). The senders are stacks, so every frame that XDP touches
+// is copied once before the program runs; frames from a NIC are not (the drop and tx benches have those).
+#include <deque>
+
+#include "bench/benches.hpp"
+#include "bench/host_tools.hpp"
+#include "bench/stream.hpp"
+#include "bench/topology.hpp"
+
+namespace xveth::bench {
+namespace {
+
+constexpr std::array peers{Peer::xveth, Peer::ptp, Peer::bridge};
+
+struct Kind {
+    const char* metric;
+    const char* unit;
+    Result<double> (*measure)(const Route&, double);
+    Route (*route)(Lab&);
+    bool redirected;  // xveth carries it by XDP
+};
+
+Route between_pods(Lab& lab) {
+    return {.sender = &lab.container(0).ns, .receiver = &lab.container(1).ns, .address = lab.container(1).address};
+}
+
+Route out(Lab& lab) { return {.sender = &lab.container(0).ns, .receiver = &lab.client(), .address = client_address}; }
+
+Route in(Lab& lab) {
+    return {.sender = &lab.client(), .receiver = &lab.container(0).ns, .address = lab.container(0).address};
+}
+
+constexpr std::array kinds{
+    Kind{"tcp_pod_pod", "Gbit/s", measure_stream, between_pods, true},
+    Kind{"tcp_out", "Gbit/s", measure_stream, out, false},
+    Kind{"tcp_in", "Gbit/s", measure_stream, in, false},
+    Kind{"tcp_rr", "transactions/s", measure_request_response, between_pods, true},
+};
+
+Result<std::unique_ptr<Lab>> prepare(const Settings& settings, Peer peer) {
+    const LabOptions options{.network = {.peer = peer, .container_xdp = "managed", .nic = {}}, .conntrack = false};
+    auto lab = Lab::create(settings, "lab-tcp." + peer_name(peer), options);
+    if (!lab) return lab;
+    if (auto two = (*lab)->crowd(2); !two) return std::move(two.error());
+    return lab;
+}
+
+Result<std::uint64_t> redirected_at_sender(Lab& lab) {
+    return sum_driver_statistics(lab.node(), lab.container(0).host_end, "rx_queue_", "_xdp_redirect");
+}
+
+// For xveth and traffic between containers: refused unless the sender's host end redirected frames all the while.
+Result<double> measure(Lab& lab, const Kind& kind, double seconds) {
+    const bool proof = kind.redirected && lab.peer() == Peer::xveth;
+    auto before = proof ? redirected_at_sender(lab) : Result<std::uint64_t>{0};
+    if (!before) return std::move(before.error());
+    auto value = kind.measure(kind.route(lab), seconds);
+    auto after = proof ? redirected_at_sender(lab) : Result<std::uint64_t>{0};
+    if (!after) return std::move(after.error());
+    constexpr double frames_a_second = 1000;
+    if (proof && static_cast<double>(*after - *before) < frames_a_second * seconds)
+        return Error{.code = 0, .errno_value = 0, .text = "unequal work: the frames did not go by XDP", .hint = {}};
+    return value;
+}
+
+void report_kind(const Kind& kind, const Series* series, Report& report) {
+    const std::string metric = kind.metric;
+    for (std::size_t i = 0; i < peers.size(); ++i) report.add(series[i]);
+    for (std::size_t i = 1; i < peers.size(); ++i)
+        report.add_ratio(metric + ".vs_" + peer_name(peers[i]), series[0], series[i]);
+}
+
+}  // namespace
+
+Result<void> bench_tcp(const Settings& settings, Report& report) {
+    std::deque<std::unique_ptr<Lab>> labs;
+    for (const auto peer : peers) {
+        auto lab = prepare(settings, peer);
+        if (!lab) return std::move(lab.error());
+        labs.push_back(std::move(*lab));
+    }
+    std::vector<Series> series;
+    for (const auto& kind : kinds)
+        for (const auto& lab : labs)
+            series.push_back({.metric = std::string(kind.metric) + "." + peer_name(lab->peer()),
+                              .unit = kind.unit,
+                              .measure = [&kind, &lab, &settings] { return measure(*lab, kind, settings.seconds); }});
+    interleave(series, settings.rounds);
+    for (std::size_t i = 0; i < kinds.size(); ++i) report_kind(kinds[i], &series[i * peers.size()], report);
+    return ok();
+}
+
+}  // namespace xveth::bench

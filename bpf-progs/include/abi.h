@@ -23,7 +23,7 @@ enum {
 	XV_MAX_PORTS = 16384,	/* port ids 1 … XV_MAX_PORTS - 1; 0 = none */
 	XV_MAX_ENDPOINTS = 65536,
 	XV_MAX_FLOWS = 131072,	/* fast flows at one time on a node */
-	XV_CACHE_SLOTS = 4096,	/* per CPU, direct-mapped; power of two */
+	XV_CACHE_SLOTS = 4096,	/* per CPU, direct-mapped; a power of two; fewer where there are hundreds of CPUs */
 	XV_FLOW_BUCKETS = 4096,	/* generation buckets of the flow table; power of two */
 };
 
@@ -44,7 +44,8 @@ struct xv_port {
 	__u32 epoch;		/* new at each allocation of the id: a flow remembers it, so a reused address is another endpoint */
 	__u8 mac[6];		/* destination of frames sent to it: the container's eth0 (learned by xv_host); a NIC's own address */
 	__u8 host_mac[6];	/* source of frames sent to it: the host end's; a NIC's own address */
-	__u32 reserved[5];
+	__u32 learned;		/* when xv_host last changed mac, in units of 2^30 ns: at most once in each */
+	__u32 reserved[4];
 };
 XV_ASSERT_SIZE(struct xv_port, 48);
 
@@ -54,7 +55,10 @@ XV_ASSERT_SIZE(struct xv_port, 48);
 
 /* xv_endpoints (HASH): address of a container -> port id. */
 struct xv_addr {
-	__u8 bytes[16];
+	union {
+		__u8 bytes[16];
+		__u64 words[2];
+	};
 };
 XV_ASSERT_SIZE(struct xv_addr, 16);
 
@@ -68,7 +72,9 @@ XV_ASSERT_SIZE(struct xv_port_prefix, 24);
 
 /* xv_node (ARRAY of 1, mmapable): what holds for the whole node. */
 enum xv_node_flags {
-	XV_NODE_AGENT = 1 << 0,	/* xvethd keeps next hops resolved: the source MAC of inbound frames need not match (rule 12) */
+	XV_NODE_AGENT = 1 << 0,	/* xvethd keeps next hops resolved: the source MAC of inbound frames need not match theirs */
+	XV_NODE_CONNTRACK = 1 << 1, /* the loaded programs can ask conntrack; set once, at load */
+	XV_NODE_TRACE = 1 << 2,	/* redirect errors are counted; set once, at load */
 };
 
 struct xv_node {
@@ -76,7 +82,8 @@ struct xv_node {
 	__u32 flags;		/* enum xv_node_flags */
 	__u32 next_port;	/* where the search for a free port id starts */
 	__u32 next_epoch;
-	__u32 reserved[12];
+	__u32 ports_map_id;	/* of xv_ports, by which xv_redirect_err knows our redirects */
+	__u32 reserved[11];
 };
 XV_ASSERT_SIZE(struct xv_node, 64);
 
@@ -103,7 +110,11 @@ struct xv_flow {
 };
 XV_ASSERT_SIZE(struct xv_flow, 32);
 
-/* xv_counters (PERCPU_ARRAY, index port id * 2 + direction): frames that the fast path carried. */
+/*
+ * xv_counters (PERCPU_ARRAY, index port id * 2 + direction): frames that the fast path carried.
+ * Port 0, XV_TO_PORT: frames that reached any container by xv_pod, which cannot know its port: an ifindex means nothing
+ * outside its namespace.
+ */
 enum xv_direction { XV_TO_PORT = 0, XV_FROM_PORT = 1 };
 
 struct xv_counter {
@@ -143,7 +154,7 @@ enum xv_reason {
 	XV_PASS_NO_CONNTRACK,	/* loaded without conntrack: only flows between containers are fast */
 	XV_PASS_CACHED,		/* a cached "stack" verdict, whose reason was counted when it was made */
 	XV_PASS_UNKNOWN_PORT,	/* the device is no port (yet) */
-	XV_PASS_CONTAINER,	/* xv_pod: every frame that reached the container by its default program */
+	XV_PASS_LINK_LOCAL,	/* source is link-local or unspecified: ND, DHCP */
 	/* dropped */
 	XV_DROP_SPOOFED = 64,	/* source address is not the container's */
 	/* the kernel could not deliver what a program redirected (tracepoint xdp_redirect_err); the frame is lost */

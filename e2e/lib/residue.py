@@ -8,6 +8,7 @@ its first snapshot after a first ADD and DEL (Topology-wide `warm_up`), or ignor
 
 import os
 import re
+import time
 
 from lib import cni
 from lib.netns import run
@@ -83,6 +84,16 @@ def difference(before, after):
     return lines
 
 
+def settled_difference(before, topology, patience=2.0):
+    """The kernel takes a namespace's devices away, and ends the children of a killed process, a moment later."""
+    deadline = time.monotonic() + patience
+    while True:
+        lines = difference(before, snapshot(topology))
+        if not lines or time.monotonic() > deadline:
+            return lines
+        time.sleep(0.05)
+
+
 def assert_same(before, topology):
-    lines = difference(before, snapshot(topology))
+    lines = settled_difference(before, topology)
     assert not lines, "\n".join(lines)

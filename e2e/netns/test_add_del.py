@@ -43,7 +43,7 @@ def test_addresses_work_the_moment_add_returns(clean_topology, families):
         udp_works(lab.client, pod.ns, pod.address(family), count=1)
         udp_works(pod.ns, other.ns, other.address(family), count=1)
         ping(pod.ns, GATEWAY[family], count=1)
-    tentative = [a for link in pod.ns.ip_json("addr show dev eth0") for a in link["addr_info"] if a.get("tentative")]
+    tentative = [a for link in pod.ns.ip_json("addr show dev eth0") for a in link["addr_info"] if a["scope"] == "global" and a.get("tentative")]
     assert not tentative
     lab.detach(pod)
     lab.detach(other)
@@ -244,20 +244,10 @@ def test_kill_at_any_point_of_add_then_del_leaves_nothing(used_topology, scale):
         if round_number % 2:
             pod.ns.close()  # the runtime throws the namespace away first
         call(lab.node, "DEL", conf, cid=pod.cid, netns="" if round_number % 2 else pod.netns_path, ifname="eth0").ok()
-        lines = residue.difference(before, _settled(lab, before))
+        lines = residue.settled_difference(before, lab)
         assert not lines, f"killed after {delay * 1000:.1f} ms of {duration.seconds * 1000:.1f}:\n" + "\n".join(lines)
         pod.ns.close()
     assert killed >= scale(200) // 3, "hardly any ADD was still at work when it was killed"
-
-
-def _settled(lab, before):
-    """Delegates of a killed plugin die with it, but not within the same instant."""
-    for _ in range(40):
-        now = residue.snapshot(lab)
-        if not residue.difference(before, now):
-            break
-        time.sleep(0.05)
-    return now
 
 
 def test_node_of_a_killed_add_still_serves(used_topology, scale):
@@ -435,8 +425,8 @@ def test_veth_churn_beside_it(used_topology):
 def test_ipv4_where_ipv6_is_switched_off(clean_topology):
     lab = clean_topology
     pod = lab.container()
+    pod.ns.sysctl("net.ipv6.conf.all.disable_ipv6", 1)
     for ns in (pod.ns, lab.node):
-        ns.sysctl("net.ipv6.conf.all.disable_ipv6", 1)
         ns.sysctl("net.ipv6.conf.default.disable_ipv6", 1)
     lab.attach(lab.network(), pod)
     udp_works(lab.client, pod.ns, pod.address())

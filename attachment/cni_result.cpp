@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "attachment/cni_result_json.hpp"
 #include "attachment/json.hpp"
 
 namespace xveth::attachment {
@@ -296,19 +297,23 @@ Result<CniResult> decode_result(const std::string& json, const std::string& assu
     auto parsed = parse_json(json);
     if (!parsed) return std::move(parsed.error()).in("CNI result");
     if (parsed->is_null()) return CniResult{};  // what the runtimes' library takes for an empty result
-    if (!parsed->is_object())
-        return Error{.code = 6, .errno_value = 0, .text = "CNI result: value " + describe(*parsed) + " is no object", .hint = {}};
+    return decode_result(*parsed, assumed_version);
+}
 
-    const Json* own_version = find_member_any_case(*parsed, "cniVersion");
-    const std::string version =
-        own_version != nullptr && own_version->is_string() && *own_version != "" ? own_version->get<std::string>() : assumed_version;
-    if (!is_supported_version(version))
-        return Error{.code = 6, .errno_value = 0, .text = "CNI result: its cniVersion \"" + version + "\" is unknown to xveth", .hint = {}};
+Result<CniResult> decode_result(const Json& json, const std::string& assumed_version) {
+    const auto malformed = [](const std::string& why) {
+        return Error{.code = 6, .errno_value = 0, .text = "CNI result: " + why, .hint = {}};
+    };
+    if (!json.is_object()) return malformed("value " + describe(json) + " is no object");
+
+    const Json* own = find_member_any_case(json, "cniVersion");
+    const bool has_own = own != nullptr && own->is_string() && *own != "";
+    const std::string version = has_own ? own->get<std::string>() : assumed_version;
+    if (!is_supported_version(version)) return malformed("its cniVersion \"" + version + "\" is unknown to xveth");
 
     Decoder decoder;
-    CniResult result = decoder.read(*parsed, version);
-    if (!decoder.fault().empty())
-        return Error{.code = 6, .errno_value = 0, .text = "CNI result: " + decoder.fault(), .hint = {}};
+    CniResult result = decoder.read(json, version);
+    if (!decoder.fault().empty()) return malformed(decoder.fault());
     return result;
 }
 

@@ -46,9 +46,9 @@ void cycle(Contestant& contestant) {
 Result<void> bench_add(const Settings& settings, Report& report) {
     const std::string crowded = std::to_string(settings.endpoints);
     std::vector<Contestant> contestants;
-    for (const auto& [name, peer, endpoints] : {std::tuple{std::string("xveth"), Peer::xveth, 1U},
-                                                std::tuple{std::string("ptp"), Peer::ptp, 1U},
-                                                std::tuple{crowded, Peer::xveth, settings.endpoints}}) {
+    for (const auto& [name, peer, endpoints] :
+         {std::tuple{std::string("xveth"), Peer::xveth, 1U}, std::tuple{std::string("ptp"), Peer::ptp, 1U},
+          std::tuple{crowded, Peer::xveth, settings.endpoints}}) {
         auto contestant = prepare(settings, name, peer, endpoints);
         if (!contestant) return std::move(contestant.error());
         contestants.push_back(std::move(*contestant));
@@ -64,7 +64,8 @@ Result<void> bench_add(const Settings& settings, Report& report) {
     report.add_ratio("add.vs_ptp", contestants[0].add, contestants[1].add);
     report.add_ratio("del.vs_ptp", contestants[0].del, contestants[1].del);
     report.add_ratio("add." + crowded + "_vs_1", contestants[2].add, contestants[0].add);
-    report.note("add, del: smaller is better; add." + crowded + " is an ADD to a node that has " + crowded + " containers");
+    report.note("add, del: smaller is better; add." + crowded + " is an ADD to a node that has " + crowded +
+                " containers");
     return ok();
 }
 

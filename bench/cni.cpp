@@ -12,15 +12,14 @@ namespace {
 constexpr auto pod_subnet = "10.91.0.0/16";
 
 nlohmann::json configuration(const NetworkChoice& choice, const std::string& data_dir) {
-    nlohmann::json config = {
-        {"cniVersion", "1.0.0"},
-        {"name", "xvbench"},
-        {"type", peer_name(choice.peer)},
-        {"ipam",
-         {{"type", "host-local"},
-          {"dataDir", data_dir},
-          {"ranges", {{{{"subnet", pod_subnet}}}}},
-          {"routes", {{{"dst", "0.0.0.0/0"}}}}}}};
+    nlohmann::json config = {{"cniVersion", "1.0.0"},
+                             {"name", "xvbench"},
+                             {"type", peer_name(choice.peer)},
+                             {"ipam",
+                              {{"type", "host-local"},
+                               {"dataDir", data_dir},
+                               {"ranges", {{{{"subnet", pod_subnet}}}}},
+                               {"routes", {{{"dst", "0.0.0.0/0"}}}}}}};
     if (choice.peer == Peer::bridge) {
         config["bridge"] = "xvbench0";
         config["isGateway"] = true;
@@ -48,9 +47,12 @@ void read_result(const std::string& text, CniNetwork::Outcome& outcome) {
 
 std::string peer_name(Peer peer) {
     switch (peer) {
-        case Peer::ptp: return "ptp";
-        case Peer::bridge: return "bridge";
-        case Peer::xveth: break;
+        case Peer::ptp:
+            return "ptp";
+        case Peer::bridge:
+            return "bridge";
+        case Peer::xveth:
+            break;
     }
     return "xveth";
 }
@@ -62,15 +64,19 @@ CniNetwork::CniNetwork(const Settings& settings, const NetworkChoice& choice, co
 
 Result<CniNetwork::Outcome> CniNetwork::run(const std::string& command, const std::string& container_id,
                                             const std::string& netns_path) const {
-    const std::vector<std::string> environment = {
-        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",  "CNI_COMMAND=" + command, "CNI_CONTAINERID=" + container_id,
-        "CNI_NETNS=" + netns_path, "CNI_IFNAME=eth0", "CNI_PATH=" + path_};
+    const std::vector<std::string> environment = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+                                                  "CNI_COMMAND=" + command,
+                                                  "CNI_CONTAINERID=" + container_id,
+                                                  "CNI_NETNS=" + netns_path,
+                                                  "CNI_IFNAME=eth0",
+                                                  "CNI_PATH=" + path_};
     const auto start = std::chrono::steady_clock::now();
     auto done = run_process({binary_}, environment, configuration_);
     const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
     if (!done) return std::move(done.error());
     if (done->status != 0)
-        return Error{.code = 0, .errno_value = 0, .text = binary_ + " " + command + ": " + done->out + done->err, .hint = {}};
+        return Error{
+            .code = 0, .errno_value = 0, .text = binary_ + " " + command + ": " + done->out + done->err, .hint = {}};
     Outcome outcome{.milliseconds = spent.count(), .max_rss_kib = done->usage.ru_maxrss, .address = {}, .host_end = {}};
     read_result(done->out, outcome);
     if (command == "ADD" && (outcome.address.empty() || outcome.host_end.empty()))

@@ -22,7 +22,7 @@ namespace xveth::bench {
 namespace {
 
 constexpr std::size_t frame_bytes = 64;
-constexpr unsigned batch = 64;  // one NAPI budget; a veth's ring holds 256
+constexpr unsigned batch = 64;                   // one NAPI budget; a veth's ring holds 256
 constexpr std::uint64_t first_call = 1U << 16U;  // frames, as long as the rate is not known
 constexpr std::uint64_t longest_call = 1U << 30U;
 constexpr double almost_all = 0.9;  // of the time; not worth another call

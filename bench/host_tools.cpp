@@ -43,8 +43,8 @@ Result<pid_t> spawn(std::vector<std::string> command, std::vector<std::string> e
     ::posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
     pid_t pid = 0;
-    const int failure = ::posix_spawnp(&pid, command.front().c_str(), &actions, nullptr, pointers(command).data(),
-                                       pointers(environment).data());
+    const int failure = ::posix_spawn(&pid, command.front().c_str(), &actions, nullptr, pointers(command).data(),
+                                      pointers(environment).data());
     ::posix_spawn_file_actions_destroy(&actions);
     if (failure != 0) return errno_error(failure, "run " + command.front());
     return pid;
@@ -106,7 +106,7 @@ Result<std::string> run_tool(const Netns& ns, const std::string& command, std::s
     auto inside = NetnsScope::enter(ns);
     if (!inside) return std::move(inside.error());
     std::istringstream words(command);
-    std::vector<std::string> arguments;
+    std::vector<std::string> arguments{"/usr/bin/env"};  // which searches the PATH given here, not xvbench's own
     for (std::string word; words >> word;) arguments.push_back(word);
     auto done = run_process(arguments, {"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, input);
     if (!done) return std::move(done.error());

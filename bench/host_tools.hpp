@@ -23,7 +23,7 @@ struct ProcessResult {
 };
 
 // Runs a program in the calling thread's namespaces to its end and collects what it prints. `environment` is the whole
-// environment ("NAME=value"). An error only if it cannot be run at all.
+// environment ("NAME=value"), `command` begins with a path. An error only if it cannot be run at all.
 [[nodiscard]] Result<ProcessResult> run_process(const std::vector<std::string>& command,
                                                 const std::vector<std::string>& environment, std::string_view input);
 

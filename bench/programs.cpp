@@ -17,9 +17,12 @@ namespace {
 
 const bpf_program* program_of(const xvb_counting& object, Role role) {
     switch (role) {
-        case Role::drop: return object.progs.xvb_drop;
-        case Role::answer: return object.progs.xvb_answer;
-        case Role::pass: break;
+        case Role::drop:
+            return object.progs.xvb_drop;
+        case Role::answer:
+            return object.progs.xvb_answer;
+        case Role::pass:
+            break;
     }
     return object.progs.xvb_pass;
 }
@@ -33,9 +36,9 @@ Result<UniqueFd> attach_natively(const Netns& ns, const std::string& device, con
     bpf_link_create_opts options{};
     options.sz = sizeof(options);
     options.flags = XDP_FLAGS_DRV_MODE;
-    UniqueFd link{
-        ::bpf_link_create(::bpf_program__fd(program), static_cast<int>(*ifindex), BPF_XDP, &options)};
-    if (!link.valid()) return errno_error(errno, std::string("attach ") + ::bpf_program__name(program) + " to " + device);
+    UniqueFd link{::bpf_link_create(::bpf_program__fd(program), static_cast<int>(*ifindex), BPF_XDP, &options)};
+    if (!link.valid())
+        return errno_error(errno, std::string("attach ") + ::bpf_program__name(program) + " to " + device);
     return link;
 }
 

@@ -77,14 +77,15 @@ std::string Report::json() const {
                            {"min", row.samples.min()},
                            {"max", row.samples.max()},
                            {"samples", row.samples.values.size()}});
-    const nlohmann::json object = {{"bench", bench_},   {"machine", machine()}, {"results", results},
-                                   {"notes", notes_},   {"refused", refusals_}};
+    const nlohmann::json object = {
+        {"bench", bench_}, {"machine", machine()}, {"results", results}, {"notes", notes_}, {"refused", refusals_}};
     return object.dump(2) + "\n";
 }
 
 std::string Report::table() const {
     std::array<char, 160> head{};
-    std::snprintf(head.data(), head.size(), "%-34s %10s  %10s  %10s  %s\n", bench_.c_str(), "median", "min", "max", "unit");
+    std::snprintf(head.data(), head.size(), "%-34s %10s  %10s  %10s  %s\n", bench_.c_str(), "median", "min", "max",
+                  "unit");
     std::string text = head.data();
     for (const auto& row : ratios_first(rows_)) text += line_of(row.metric, row.unit, row.samples);
     for (const auto& note : notes_) text += "note: " + note + "\n";

@@ -63,7 +63,8 @@ Result<Connection> connect_over(const Route& route) {
     to.sin_family = AF_INET;
     to.sin_port = *port;
     ::inet_pton(AF_INET, route.address.c_str(), &to.sin_addr);
-    if (::connect(sender->get(), generic(to), sizeof(to)) != 0) return errno_error(errno, "connect to " + route.address);
+    if (::connect(sender->get(), generic(to), sizeof(to)) != 0)
+        return errno_error(errno, "connect to " + route.address);
     UniqueFd receiver{::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC)};
     if (!receiver.valid()) return errno_error(errno, "accept");
     const int on = 1;
@@ -121,7 +122,8 @@ Result<double> measure_request_response(const Route& route, double seconds) {
     std::uint64_t transactions = 0;
     while (seconds_since(start) < seconds) {
         char byte = 'x';
-        if (::send(connection->sender.get(), &byte, 1, MSG_NOSIGNAL) != 1 || ::recv(connection->sender.get(), &byte, 1, 0) != 1)
+        if (::send(connection->sender.get(), &byte, 1, MSG_NOSIGNAL) != 1 ||
+            ::recv(connection->sender.get(), &byte, 1, 0) != 1)
             return errno_error(errno, "exchange a byte");
         ++transactions;
     }

@@ -20,7 +20,8 @@ constexpr auto conntrack_rule =
 std::string netns_path(const std::string& name) { return "/run/netns/" + name; }
 
 Result<void> mount_over(const char* type, const char* where) {
-    if (::mount(type, where, type, 0, nullptr) != 0) return errno_error(errno, std::string("mount ") + type + " on " + where);
+    if (::mount(type, where, type, 0, nullptr) != 0)
+        return errno_error(errno, std::string("mount ") + type + " on " + where);
     return ok();
 }
 
@@ -50,8 +51,8 @@ Result<void> arm(const Netns& ns, const std::string& device) {
 Result<void> set_addresses(const Netns& ns, const std::string& device, const std::string& address,
                            const std::string& neighbour, const std::string& neighbour_mac, const std::string& route) {
     const std::string dev = " dev " + device;
-    return run_ip_batch(ns, "link set " + device + " up\naddr add " + address + "/24" + dev + "\nneigh replace " + neighbour +
-                                " lladdr " + neighbour_mac + " nud permanent" + dev + "\n" + route);
+    return run_ip_batch(ns, "link set " + device + " up\naddr add " + address + "/24" + dev + "\nneigh replace " +
+                                neighbour + " lladdr " + neighbour_mac + " nud permanent" + dev + "\n" + route);
 }
 
 }  // namespace
@@ -81,13 +82,14 @@ Result<std::unique_ptr<Lab>> Lab::create(const Settings& settings, const std::st
 
 Result<void> Lab::lay_wire() {
     const std::string spec = std::string("link add ") + nic_device + " address " + nic_mac +
-                             " numtxqueues 2 numrxqueues 2 type veth peer name " + wire_device + " address " + client_mac +
-                             " numtxqueues 2 numrxqueues 2 netns " + name_ + "-client\n";
+                             " numtxqueues 2 numrxqueues 2 type veth peer name " + wire_device + " address " +
+                             client_mac + " numtxqueues 2 numrxqueues 2 netns " + name_ + "-client\n";
     if (auto made = run_ip_batch(node_, spec); !made) return made;
     if (auto armed = arm(node_, nic_device); !armed) return armed;
     if (auto armed = arm(client_, wire_device); !armed) return armed;
     if (auto set = set_addresses(node_, nic_device, "10.90.0.1", client_address, client_mac, ""); !set) return set;
-    return set_addresses(client_, wire_device, client_address, "10.90.0.1", nic_mac, "route add 10.91.0.0/16 via 10.90.0.1\n");
+    return set_addresses(client_, wire_device, client_address, "10.90.0.1", nic_mac,
+                         "route add 10.91.0.0/16 via 10.90.0.1\n");
 }
 
 Result<Container*> Lab::add_container() {

@@ -8,8 +8,8 @@
 #include <bpf/bpf_helpers.h>
 
 enum {
-	HEADER_WORDS = 8,	/* the whole 64-byte frame */
-	SOURCE_PORT = 34,	/* offset in an IPv4 frame without options */
+	HEADER_WORDS = 8, /* the whole 64-byte frame */
+	SOURCE_PORT = 34, /* offset in an IPv4 frame without options */
 	FIRST_PORT = 10000,
 };
 

@@ -11,14 +11,19 @@ namespace {
 
 constexpr auto pod_subnet = "10.91.0.0/16";
 
-nlohmann::json configuration(const NetworkChoice& choice, const std::string& data_dir) {
+nlohmann::json range_of(Addresses addresses) {
+    if (addresses == Addresses::crowd) return {{"subnet", pod_subnet}, {"rangeStart", "10.91.128.0"}};
+    return {{"subnet", pod_subnet}, {"rangeEnd", "10.91.127.255"}};
+}
+
+nlohmann::json configuration(const NetworkChoice& choice, Addresses addresses, const std::string& data_dir) {
     nlohmann::json config = {{"cniVersion", "1.0.0"},
                              {"name", "xvbench"},
                              {"type", peer_name(choice.peer)},
                              {"ipam",
                               {{"type", "host-local"},
                                {"dataDir", data_dir},
-                               {"ranges", {{{{"subnet", pod_subnet}}}}},
+                               {"ranges", nlohmann::json::array({nlohmann::json::array({range_of(addresses)})})},
                                {"routes", {{{"dst", "0.0.0.0/0"}}}}}}};
     if (choice.peer == Peer::bridge) {
         config["bridge"] = "xvbench0";
@@ -57,10 +62,11 @@ std::string peer_name(Peer peer) {
     return "xveth";
 }
 
-CniNetwork::CniNetwork(const Settings& settings, const NetworkChoice& choice, const std::string& data_dir)
+CniNetwork::CniNetwork(const Settings& settings, const NetworkChoice& choice, Addresses addresses,
+                       const std::string& data_dir)
     : binary_((choice.peer == Peer::xveth ? settings.bin_dir : settings.cni_path) + "/" + peer_name(choice.peer)),
       path_(settings.bin_dir + ":" + settings.cni_path),
-      configuration_(configuration(choice, data_dir).dump()) {}
+      configuration_(configuration(choice, addresses, data_dir).dump()) {}
 
 Result<CniNetwork::Outcome> CniNetwork::run(const std::string& command, const std::string& container_id,
                                             const std::string& netns_path) const {

@@ -21,11 +21,15 @@ struct NetworkChoice {
     std::string nic;                        // xveth only
 };
 
+// Which half of the containers' subnet: the containers that only crowd a node have addresses, and a host-local store, of
+// their own, because host-local reads all addresses of its store at every call.
+enum class Addresses { measured, crowd };
+
 // One network configuration of one node.
 class CniNetwork {
 public:
     // `data_dir`: where host-local keeps this network's addresses.
-    CniNetwork(const Settings& settings, const NetworkChoice& choice, const std::string& data_dir);
+    CniNetwork(const Settings& settings, const NetworkChoice& choice, Addresses addresses, const std::string& data_dir);
 
     struct Outcome {
         double milliseconds = 0;  // from the start of the plugin's process to its end

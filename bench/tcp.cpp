@@ -43,7 +43,8 @@ Result<std::unique_ptr<Lab>> prepare(const Settings& settings, Peer peer) {
     const LabOptions options{.network = {.peer = peer, .container_xdp = "managed", .nic = {}}, .conntrack = false};
     auto lab = Lab::create(settings, "lab-tcp." + peer_name(peer), options);
     if (!lab) return lab;
-    if (auto two = (*lab)->crowd(2); !two) return std::move(two.error());
+    for (int i = 0; i < 2; ++i)
+        if (auto container = (*lab)->add_container(); !container) return std::move(container.error());
     return lab;
 }
 

@@ -65,15 +65,21 @@ Result<void> enter_sandbox() {
     return make_directories("/run/netns", 0755);
 }
 
+Lab::Lab(const Settings& settings, std::string name, const NetworkChoice& choice, Netns node, Netns client)
+    : name_(std::move(name)),
+      peer_(choice.peer),
+      node_(std::move(node)),
+      client_(std::move(client)),
+      network_(settings, choice, Addresses::measured, "/run/xvbench/" + name_),
+      crowd_network_(settings, choice, Addresses::crowd, "/run/xvbench/" + name_ + "-crowd") {}
+
 Result<std::unique_ptr<Lab>> Lab::create(const Settings& settings, const std::string& name, LabOptions options) {
     auto node = create_netns(name + "-node");
     if (!node) return std::move(node.error());
     auto client = create_netns(name + "-client");
     if (!client) return std::move(client.error());
     options.network.nic = nic_device;
-    CniNetwork network(settings, options.network, "/run/xvbench/" + name);
-    std::unique_ptr<Lab> lab(
-        new Lab(name, options.network.peer, std::move(*node), std::move(*client), std::move(network)));
+    std::unique_ptr<Lab> lab(new Lab(settings, name, options.network, std::move(*node), std::move(*client)));
     if (auto laid = lab->lay_wire(); !laid) return std::move(laid.error()).in("lab " + name);
     if (options.conntrack)
         if (auto ruled = run_tool(lab->node_, "nft -f -", conntrack_rule); !ruled) return std::move(ruled.error());
@@ -92,13 +98,15 @@ Result<void> Lab::lay_wire() {
                          "route add 10.91.0.0/16 via 10.90.0.1\n");
 }
 
-Result<Container*> Lab::add_container() {
+Result<Container*> Lab::add_container() { return add_to(network_); }
+
+Result<Container*> Lab::add_to(const CniNetwork& network) {
     const std::string id = name_ + "-c" + std::to_string(next_id_++);
     auto ns = create_netns(id);
     if (!ns) return std::move(ns.error());
     auto inside = NetnsScope::enter(node_);
     if (!inside) return std::move(inside.error());
-    auto added = network_.run("ADD", id, netns_path(id));
+    auto added = network.run("ADD", id, netns_path(id));
     if (!added) return std::move(added.error()).in("lab " + name_);
     containers_.push_back({.id = id,
                            .netns_path = netns_path(id),
@@ -110,7 +118,7 @@ Result<Container*> Lab::add_container() {
 
 Result<void> Lab::crowd(unsigned count) {
     for (unsigned i = 0; i < count; ++i)
-        if (auto added = add_container(); !added) return std::move(added.error());
+        if (auto added = add_to(crowd_network_); !added) return std::move(added.error());
     return ok();
 }
 

@@ -54,7 +54,7 @@ public:
 
     // A new container, connected by the plugin. It stays in the lab; the reference is good for as long.
     [[nodiscard]] Result<Container*> add_container();
-    // Makes `count` of them, for a crowded node.
+    // Adds `count` containers that are only there.
     [[nodiscard]] Result<void> crowd(unsigned count);
 
     struct Cycle {
@@ -71,12 +71,8 @@ public:
     [[nodiscard]] Container& container(std::size_t index) { return containers_.at(index); }
 
 private:
-    Lab(std::string name, Peer peer, Netns node, Netns client, CniNetwork network)
-        : name_(std::move(name)),
-          peer_(peer),
-          node_(std::move(node)),
-          client_(std::move(client)),
-          network_(std::move(network)) {}
+    Lab(const Settings& settings, std::string name, const NetworkChoice& choice, Netns node, Netns client);
+    [[nodiscard]] Result<Container*> add_to(const CniNetwork& network);
     [[nodiscard]] Result<void> lay_wire();
 
     std::string name_;
@@ -84,6 +80,7 @@ private:
     Netns node_;
     Netns client_;
     CniNetwork network_;
+    CniNetwork crowd_network_;
     unsigned next_id_ = 0;
     std::deque<Container> containers_;
 };

@@ -28,7 +28,7 @@ enum class Program : std::uint8_t { nic, host, pod };
 
 // What sits at a pinned link.
 struct LinkInfo {
-    std::uint32_t ifindex = 0;     // 0: its device or namespace is gone
+    std::uint32_t ifindex = 0;  // 0: its device or namespace is gone
     std::uint32_t program_id = 0;
 };
 
@@ -36,7 +36,7 @@ struct LinkInfo {
 struct AttachedProgram {
     std::uint32_t id = 0;
     std::string name;
-    std::string mode;   // "native", "generic", "offloaded"
+    std::string mode;  // "native", "generic", "offloaded"
 };
 
 struct FastCounter {
@@ -77,9 +77,9 @@ public:
     virtual Result<std::optional<AttachedProgram>> attached_program(const Netns& ns, std::uint32_t ifindex) = 0;
 
     // -- ports. The id is chosen here: the next free one, with a new epoch.
-    virtual Result<PortId> allocate_port(const xv_port& port) = 0;           // fills epoch; also enters xv_port_of
-    virtual Result<void> update_port(PortId id, const xv_port& port) = 0;    // keeps epoch
-    virtual Result<xv_port> get_port(PortId id) = 0;                        // ifindex 0 = free
+    virtual Result<PortId> allocate_port(const xv_port& port) = 0;         // fills epoch; also enters xv_port_of
+    virtual Result<void> update_port(PortId id, const xv_port& port) = 0;  // keeps epoch
+    virtual Result<xv_port> get_port(PortId id) = 0;                       // ifindex 0 = free
     virtual Result<std::optional<PortId>> find_port(std::uint32_t ifindex) = 0;
     virtual Result<std::vector<std::pair<PortId, xv_port>>> list_ports() = 0;
     // Removes the port from every map (xv_ports, xv_port_of, xv_sources, xv_fast_to, counters, reasons); success when free.

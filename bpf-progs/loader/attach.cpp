@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf-progs/loader/attach.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/if_link.h>
+
+#include <cerrno>
+
+namespace xveth::bpf {
+namespace {
+
+std::string device(std::uint32_t ifindex) { return "device " + std::to_string(ifindex); }
+
+// The kernel's name for a program; empty when it is gone already.
+std::string program_name(std::uint32_t id) {
+    const UniqueFd fd{bpf_prog_get_fd_by_id(id)};
+    struct bpf_prog_info info{};
+    std::uint32_t size = sizeof(info);
+    if (!fd.valid() || bpf_obj_get_info_by_fd(fd.get(), &info, &size) != 0) return {};
+    return info.name;
+}
+
+AttachedProgram attached(std::uint32_t id, const char* mode) {
+    return {.id = id, .name = program_name(id), .mode = mode};
+}
+
+Error busy(std::uint32_t ifindex, const AttachedProgram& owner) {
+    return Error{.code = 101,
+                 .errno_value = EBUSY,
+                 .text = device(ifindex) + " already carries XDP program " + (owner.name.empty() ? "?" : owner.name) +
+                         " (id " + std::to_string(owner.id) + ", " + owner.mode + ")",
+                 .hint = "its owner must remove it first; xveth never replaces a program that it did not attach"};
+}
+
+// bpf_link_create hands out no extack; these are the causes in the kernel's dev_xdp_attach and the drivers.
+std::string cause(int err) {
+    switch (err) {
+        case ERANGE:
+            return "the MTU is larger than native XDP of this device takes (on a veth: its peer's MTU)";
+        case ENOSPC:
+            return "the device has too few queues: on a veth the peer needs as many tx queues as this end has rx "
+                   "queues";
+        case EOPNOTSUPP:
+            return "the driver has no native XDP";
+        case ENOMEM:
+            return "the kernel is out of memory, or the device has too few queues left for XDP transmission";
+        case EINVAL:
+            return "the driver refuses native XDP in the device's present state (MTU, LRO, queues)";
+        case ENODEV:
+            return "the device is gone";
+        default:
+            return {};
+    }
+}
+
+}  // namespace
+
+Result<std::optional<AttachedProgram>> query_program(std::uint32_t ifindex) {
+    LIBBPF_OPTS(bpf_xdp_query_opts, query);
+    if (const int err = bpf_xdp_query(static_cast<int>(ifindex), 0, &query); err != 0)
+        return errno_error(-err, "ask for the XDP program of " + device(ifindex)).with_code(101);
+    if (query.hw_prog_id != 0) return std::optional{attached(query.hw_prog_id, "offloaded")};
+    if (query.drv_prog_id != 0) return std::optional{attached(query.drv_prog_id, "native")};
+    if (query.skb_prog_id != 0) return std::optional{attached(query.skb_prog_id, "generic")};
+    if (query.prog_id == 0) return std::optional<AttachedProgram>{};
+    // A single program is told by mode and one id.
+    return std::optional{attached(query.prog_id, query.attach_mode == XDP_ATTACHED_SKB  ? "generic"
+                                                 : query.attach_mode == XDP_ATTACHED_HW ? "offloaded"
+                                                                                        : "native")};
+}
+
+Result<UniqueFd> create_native_link(int program_fd, std::uint32_t ifindex) {
+    auto owner = query_program(ifindex);
+    if (!owner) return std::move(owner.error());
+    if (*owner) return busy(ifindex, **owner);
+    LIBBPF_OPTS(bpf_link_create_opts, options, .flags = XDP_FLAGS_DRV_MODE);
+    UniqueFd link{bpf_link_create(program_fd, static_cast<int>(ifindex), BPF_XDP, &options)};
+    if (link.valid()) return link;
+    const int err = errno;
+    if (err == EBUSY || err == EEXIST)  // somebody was faster
+        if (owner = query_program(ifindex); owner && *owner) return busy(ifindex, **owner);
+    return errno_error(err, "attach native XDP to " + device(ifindex)).with_code(101).with_hint(cause(err));
+}
+
+Result<LinkInfo> describe_link(int link_fd) {
+    struct bpf_link_info info{};
+    std::uint32_t size = sizeof(info);
+    if (bpf_obj_get_info_by_fd(link_fd, &info, &size) != 0)
+        return errno_error(errno, "ask about a link").with_code(101);
+    return LinkInfo{.ifindex = info.xdp.ifindex, .program_id = info.prog_id};
+}
+
+Result<std::uint32_t> id_of_program(int program_fd) {
+    struct bpf_prog_info info{};
+    std::uint32_t size = sizeof(info);
+    if (bpf_obj_get_info_by_fd(program_fd, &info, &size) != 0)
+        return errno_error(errno, "ask for a program's id").with_code(101);
+    return info.id;
+}
+
+}  // namespace xveth::bpf

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf-progs/loader/fake_objects.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <sstream>
+
+namespace xveth::bpf {
+namespace {
+
+constexpr std::uint32_t first_program_id = 101;
+
+const char* name_of(Program program) {
+    switch (program) {
+        case Program::nic:
+            return "xv_nic";
+        case Program::host:
+            return "xv_host";
+        case Program::pod:
+            break;
+    }
+    return "xv_pod";
+}
+
+std::uint32_t id_of(Program program) { return first_program_id + static_cast<std::uint32_t>(program); }
+
+std::string mac_text(const std::uint8_t (&mac)[6]) {
+    Mac value;
+    std::copy(std::begin(mac), std::end(mac), value.bytes.begin());
+    return value.to_string();
+}
+
+std::ostream& operator<<(std::ostream& out, PortId id) { return out << static_cast<std::uint32_t>(id); }
+
+}  // namespace
+
+std::string FakeObjects::to_string() const {
+    std::ostringstream out;
+    for (const auto& [device, program] : foreign_)
+        out << "foreign program " << program.name << " on " << device.first << "/" << device.second << "\n";
+    for (const auto& [pin, link] : links_)
+        out << "link " << pin << ": " << name_of(link.program) << " on " << link.device.first << "/"
+            << link.device.second << "\n";
+    for (const auto& [id, port] : ports_)
+        out << "port " << id << ": ifindex " << port.ifindex << " flags " << port.flags << " mtu " << port.mtu
+            << " mac " << mac_text(port.mac) << " host mac " << mac_text(port.host_mac) << "\n";
+    for (const auto& [id, ifindex] : targets_) out << "target " << id << ": ifindex " << ifindex << "\n";
+    for (const auto& [address, id] : endpoints_) out << "endpoint " << address.to_string() << ": port " << id << "\n";
+    for (const auto& [id, prefix] : sources_) out << "source " << prefix.to_string() << " of port " << id << "\n";
+    for (const auto& [id, prefix] : fast_to_) out << "fast to " << prefix.to_string() << " for port " << id << "\n";
+    return out.str();
+}
+
+void FakeObjects::put_foreign_program(const Netns& ns, std::uint32_t ifindex, AttachedProgram program) {
+    if (auto device = device_of(ns, ifindex)) foreign_[*device] = std::move(program);
+}
+
+void FakeObjects::device_gone(const Netns& ns, std::uint32_t ifindex) {
+    auto device = device_of(ns, ifindex);
+    if (!device) return;
+    foreign_.erase(*device);
+    for (auto& [pin, link] : links_)
+        if (link.device == *device) link.device.second = 0;
+    std::erase_if(targets_, [&](const auto& target) { return target.second == ifindex; });
+}
+
+Result<void> FakeObjects::step(const char* name, int code, bool needs_load) {
+    if (auto counted = faults_.step(name); !counted) return std::move(counted.error()).with_code(code);
+    if (needs_load && !loaded_)
+        return errno_error(ENOENT, std::string(name) + " before the objects are loaded").with_code(code);
+    return ok();
+}
+
+Result<FakeObjects::Device> FakeObjects::device_of(const Netns& ns, std::uint32_t ifindex) {
+    auto cookie = ns.cookie();
+    if (!cookie) return std::move(cookie.error());
+    return Device{*cookie, ifindex};
+}
+
+// -- the shared objects
+
+Result<void> FakeObjects::ensure_loaded() {
+    if (auto counted = step("ensure_loaded", 106, false); !counted) return counted;
+    loaded_ = true;
+    return ok();
+}
+
+Result<bool> FakeObjects::open_if_loaded() {
+    if (auto counted = step("open_if_loaded", 102, false); !counted) return std::move(counted.error());
+    return loaded_;
+}
+
+Result<std::uint32_t> FakeObjects::program_id(Program program) {
+    if (auto counted = step("program_id", 101); !counted) return std::move(counted.error());
+    return id_of(program);
+}
+
+// -- links
+
+std::optional<AttachedProgram> FakeObjects::owner_of(const Device& device) const {
+    if (const auto found = foreign_.find(device); found != foreign_.end()) return found->second;
+    for (const auto& [pin, link] : links_)
+        if (link.device == device && device.second != 0)
+            return AttachedProgram{.id = id_of(link.program), .name = name_of(link.program), .mode = "native"};
+    return std::nullopt;
+}
+
+Result<void> FakeObjects::attach(const Netns& ns, std::uint32_t ifindex, Program program, const std::string& pin) {
+    if (auto counted = step("attach", 101); !counted) return counted;
+    auto device = device_of(ns, ifindex);
+    if (!device) return std::move(device.error());
+    if (const auto owner = owner_of(*device))
+        return errno_error(EBUSY, "device " + std::to_string(ifindex) + " already carries XDP program " + owner->name)
+            .with_code(101);
+    if (links_.contains(pin)) return errno_error(EEXIST, "pin link " + pin).with_code(101);
+    links_[pin] = {.device = *device, .program = program};
+    return ok();
+}
+
+Result<std::optional<LinkInfo>> FakeObjects::find_link(const std::string& pin) {
+    if (auto counted = step("find_link", 101, false); !counted) return std::move(counted.error());
+    const auto found = links_.find(pin);
+    if (found == links_.end()) return std::optional<LinkInfo>{};
+    return std::optional{LinkInfo{.ifindex = found->second.device.second, .program_id = id_of(found->second.program)}};
+}
+
+Result<void> FakeObjects::remove_link_if_present(const std::string& pin) {
+    if (auto counted = step("remove_link_if_present", 101, false); !counted) return counted;
+    links_.erase(pin);
+    return ok();
+}
+
+Result<std::vector<std::string>> FakeObjects::list_links() {
+    if (auto counted = step("list_links", 101, false); !counted) return std::move(counted.error());
+    std::vector<std::string> pins;
+    for (const auto& [pin, link] : links_) pins.push_back(pin);
+    return pins;
+}
+
+Result<std::optional<AttachedProgram>> FakeObjects::attached_program(const Netns& ns, std::uint32_t ifindex) {
+    if (auto counted = step("attached_program", 101, false); !counted) return std::move(counted.error());
+    auto device = device_of(ns, ifindex);
+    if (!device) return std::move(device.error());
+    return owner_of(*device);
+}
+
+// -- ports
+
+Result<PortId> FakeObjects::allocate_port(const xv_port& port) {
+    if (auto counted = step("allocate_port", 102); !counted) return std::move(counted.error());
+    while (ports_.contains(PortId{next_port_})) ++next_port_;
+    const PortId id{next_port_++};
+    ports_[id] = port;
+    ports_[id].epoch = next_epoch_++;
+    return id;
+}
+
+Result<xv_port*> FakeObjects::port_at(PortId id) {
+    const auto found = ports_.find(id);
+    if (found == ports_.end())
+        return errno_error(EINVAL, "no port id " + std::to_string(static_cast<std::uint32_t>(id))).with_code(102);
+    return &found->second;
+}
+
+Result<void> FakeObjects::update_port(PortId id, const xv_port& port) {
+    if (auto counted = step("update_port", 102); !counted) return counted;
+    auto at = port_at(id);
+    if (!at) return std::move(at.error());
+    const auto epoch = (*at)->epoch;
+    **at = port;
+    (*at)->epoch = epoch;
+    return ok();
+}
+
+Result<xv_port> FakeObjects::get_port(PortId id) {
+    if (auto counted = step("get_port", 102); !counted) return std::move(counted.error());
+    const auto found = ports_.find(id);
+    return found == ports_.end() ? xv_port{} : found->second;
+}
+
+Result<std::optional<PortId>> FakeObjects::find_port(std::uint32_t ifindex) {
+    if (auto counted = step("find_port", 102); !counted) return std::move(counted.error());
+    const auto found = std::ranges::find_if(ports_, [&](const auto& entry) { return entry.second.ifindex == ifindex; });
+    if (found == ports_.end()) return std::optional<PortId>{};
+    return std::optional{found->first};
+}
+
+Result<std::vector<std::pair<PortId, xv_port>>> FakeObjects::list_ports() {
+    if (auto counted = step("list_ports", 102); !counted) return std::move(counted.error());
+    return std::vector<std::pair<PortId, xv_port>>{ports_.begin(), ports_.end()};
+}
+
+Result<void> FakeObjects::free_port(PortId id) {
+    if (auto counted = step("free_port", 102); !counted) return counted;
+    const auto of_port = [&](const auto& entry) { return entry.first == id; };
+    targets_.erase(id);
+    std::erase_if(sources_, of_port);
+    std::erase_if(fast_to_, of_port);
+    stats_.erase(id);
+    ports_.erase(id);
+    return ok();
+}
+
+// -- redirect targets
+
+Result<void> FakeObjects::put_target(PortId id, std::uint32_t ifindex) {
+    if (auto counted = step("put_target", 102); !counted) return counted;
+    if (ifindex == 0) return errno_error(EINVAL, "make device 0 a redirect target").with_code(102);
+    targets_[id] = ifindex;
+    return ok();
+}
+
+Result<std::optional<std::uint32_t>> FakeObjects::find_target(PortId id) {
+    if (auto counted = step("find_target", 102); !counted) return std::move(counted.error());
+    const auto found = targets_.find(id);
+    return found == targets_.end() ? std::optional<std::uint32_t>{} : std::optional{found->second};
+}
+
+Result<void> FakeObjects::remove_target_if_present(PortId id) {
+    if (auto counted = step("remove_target_if_present", 102); !counted) return counted;
+    targets_.erase(id);
+    return ok();
+}
+
+// -- addresses
+
+Result<void> FakeObjects::put_endpoint(const IpAddress& address, PortId id) {
+    if (auto counted = step("put_endpoint", 102); !counted) return counted;
+    endpoints_[address] = id;
+    return ok();
+}
+
+Result<std::optional<PortId>> FakeObjects::find_endpoint(const IpAddress& address) {
+    if (auto counted = step("find_endpoint", 102); !counted) return std::move(counted.error());
+    const auto found = endpoints_.find(address);
+    return found == endpoints_.end() ? std::optional<PortId>{} : std::optional{found->second};
+}
+
+Result<std::vector<std::pair<IpAddress, PortId>>> FakeObjects::list_endpoints() {
+    if (auto counted = step("list_endpoints", 102); !counted) return std::move(counted.error());
+    return std::vector<std::pair<IpAddress, PortId>>{endpoints_.begin(), endpoints_.end()};
+}
+
+Result<void> FakeObjects::remove_endpoint_if_of(const IpAddress& address, PortId id) {
+    if (auto counted = step("remove_endpoint_if_of", 102); !counted) return counted;
+    if (const auto found = endpoints_.find(address); found != endpoints_.end() && found->second == id)
+        endpoints_.erase(found);
+    return ok();
+}
+
+std::vector<IpPrefix> FakeObjects::prefixes_of(const Prefixes& prefixes, PortId id) {
+    std::vector<IpPrefix> found;
+    for (const auto& [port, prefix] : prefixes)
+        if (port == id) found.push_back(prefix);
+    return found;
+}
+
+Result<void> FakeObjects::put_source(PortId id, const IpPrefix& prefix) {
+    if (auto counted = step("put_source", 102); !counted) return counted;
+    sources_.emplace(id, prefix.network());
+    return ok();
+}
+
+Result<void> FakeObjects::put_fast_to(PortId id, const IpPrefix& prefix) {
+    if (auto counted = step("put_fast_to", 102); !counted) return counted;
+    fast_to_.emplace(id, prefix.network());
+    return ok();
+}
+
+Result<void> FakeObjects::bump_generation() {
+    if (auto counted = step("bump_generation", 102); !counted) return counted;
+    ++generation_;
+    return ok();
+}
+
+Result<PortStats> FakeObjects::stats(PortId id) {
+    if (auto counted = step("stats", 102); !counted) return std::move(counted.error());
+    const auto found = stats_.find(id);
+    return found == stats_.end() ? PortStats{} : found->second;
+}
+
+}  // namespace xveth::bpf

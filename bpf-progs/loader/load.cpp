@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf-progs/loader/load.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/files.hpp"
+#include "base/scope_exit.hpp"
+#include "bpf-progs/include/abi.h"
+#include "bpf-progs/loader/map.hpp"
+#include "xv_programs.skel.h"
+
+namespace xveth::bpf {
+namespace {
+
+constexpr std::size_t log_tail = 1200;                        // bytes of libbpf's output that an error carries
+constexpr std::size_t cache_bytes_per_slot = 128;             // a cache entry on one CPU, with the allocator's share
+constexpr std::size_t cache_budget = std::size_t{64} << 20U;  // for all CPUs together
+
+// libbpf's callback has no argument of ours, and loading is single-threaded.
+thread_local std::string* captured_log = nullptr;
+
+int capture(enum libbpf_print_level level, const char* format, va_list arguments) {
+    if (level == LIBBPF_DEBUG || captured_log == nullptr) return 0;
+    char* line = nullptr;
+    if (::vasprintf(&line, format, arguments) < 0) return 0;
+    captured_log->append(line);
+    ::free(line);
+    // A verifier log has megabytes; its end says what was wrong.
+    if (captured_log->size() > 2 * log_tail) captured_log->erase(0, captured_log->size() - log_tail);
+    return 0;
+}
+
+class LogCapture {
+public:
+    LogCapture() : previous_(libbpf_set_print(capture)) { captured_log = &text_; }
+    LogCapture(const LogCapture&) = delete;
+    LogCapture& operator=(const LogCapture&) = delete;
+    ~LogCapture() {
+        captured_log = nullptr;
+        libbpf_set_print(previous_);
+    }
+    // In one line.
+    [[nodiscard]] std::string tail() const {
+        std::string tail = text_.size() > log_tail ? text_.substr(text_.size() - log_tail) : text_;
+        while (!tail.empty() && tail.back() == '\n') tail.pop_back();
+        std::replace(tail.begin(), tail.end(), '\n', '|');
+        return tail;
+    }
+
+private:
+    std::string text_;
+    libbpf_print_fn_t previous_;
+};
+
+struct Destroy {
+    void operator()(::xv_programs* objects) const { xv_programs__destroy(objects); }
+    void operator()(struct bpf_link* link) const { bpf_link__destroy(link); }
+    void operator()(struct btf* btf) const { btf__free(btf); }
+};
+using Skeleton = std::unique_ptr<::xv_programs, Destroy>;
+using LinkHandle = std::unique_ptr<struct bpf_link, Destroy>;
+using BtfHandle = std::unique_ptr<struct btf, Destroy>;
+
+Error load_error(int err, const LogCapture& log) {
+    auto error = errno_error(err, "load the XDP programs").with_code(106);
+    if (!log.tail().empty()) error.text += " (" + log.tail() + ")";
+    if (::access("/sys/kernel/btf/vmlinux", R_OK) != 0)
+        return std::move(error).with_hint(
+            "/sys/kernel/btf/vmlinux is missing: mount sysfs, or use a kernel with CONFIG_DEBUG_INFO_BTF");
+    if (err == EPERM)
+        return std::move(error).with_hint("needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (or CAP_SYS_ADMIN)");
+    return error;
+}
+
+std::uint32_t cache_slots() {
+    const std::size_t affordable = cache_budget / (cache_bytes_per_slot * possible_cpus());
+    return static_cast<std::uint32_t>(std::clamp<std::size_t>(std::bit_floor(affordable), 256, XV_CACHE_SLOTS));
+}
+
+// `traced`: with the program that counts redirect errors, which needs permission to trace.
+Result<Skeleton> load_objects(bool conntrack, bool traced) {
+    LogCapture log;
+    Skeleton objects{xv_programs__open()};
+    if (!objects) return load_error(errno, log);
+    objects->rodata->xv_has_conntrack = conntrack ? 1 : 0;
+    objects->rodata->xv_cache_mask = cache_slots() - 1;
+    bpf_map__set_max_entries(objects->maps.xv_cache, cache_slots());
+    bpf_program__set_autoload(objects->progs.xv_redirect_err, traced);
+    if (const int err = xv_programs__load(objects.get()); err != 0) return load_error(-err, log);
+    return objects;
+}
+
+// Tracing may be forbidden (lockdown, seccomp) where XDP is not; then redirect errors go uncounted.
+Result<Skeleton> load_best() {
+    const bool conntrack = kernel_has_conntrack_functions();
+    auto traced = load_objects(conntrack, true);
+    if (traced) return traced;
+    return load_objects(conntrack, false);
+}
+
+Result<void> pin(int fd, const std::string& path) {
+    if (bpf_obj_pin(fd, path.c_str()) != 0) return errno_error(errno, "pin " + path).with_code(106);
+    return ok();
+}
+
+Result<void> pin_maps(const Skeleton& objects, const std::string& dir) {
+    struct bpf_map* map = nullptr;
+    bpf_object__for_each_map(map, objects->obj) {
+        if (bpf_map__is_internal(map)) continue;  // their names hold dots, and nobody opens them
+        if (auto pinned = pin(bpf_map__fd(map), dir + "/" + bpf_map__name(map)); !pinned) return pinned;
+    }
+    return ok();
+}
+
+Result<void> pin_programs(const Skeleton& objects, const std::string& dir) {
+    struct bpf_program* program = nullptr;
+    bpf_object__for_each_program(program, objects->obj) {
+        if (bpf_program__fd(program) < 0) continue;
+        if (auto pinned = pin(bpf_program__fd(program), dir + "/" + bpf_program__name(program)); !pinned) return pinned;
+    }
+    return ok();
+}
+
+// Attaches xv_redirect_err; false where that is not possible.
+bool start_tracing(const Skeleton& objects, const std::string& path) {
+    if (bpf_program__fd(objects->progs.xv_redirect_err) < 0) return false;
+    const LogCapture silent;
+    const LinkHandle link{bpf_program__attach(objects->progs.xv_redirect_err)};
+    return link && bpf_obj_pin(bpf_link__fd(link.get()), path.c_str()) == 0;
+}
+
+Result<void> describe_node(const Skeleton& objects, bool traced) {
+    struct bpf_map_info info{};
+    std::uint32_t size = sizeof(info);
+    if (bpf_obj_get_info_by_fd(bpf_map__fd(objects->maps.xv_ports), &info, &size) != 0)
+        return errno_error(errno, "ask for the id of xv_ports").with_code(106);
+    xv_node node{};
+    node.flags = (objects->rodata->xv_has_conntrack != 0 ? std::uint32_t{XV_NODE_CONNTRACK} : 0U) |
+                 (traced ? std::uint32_t{XV_NODE_TRACE} : 0U);
+    node.next_port = 1;
+    node.next_epoch = 1;
+    node.ports_map_id = info.id;
+    const std::uint32_t zero = 0;
+    if (bpf_map_update_elem(bpf_map__fd(objects->maps.xv_node), &zero, &node, BPF_ANY) != 0)
+        return errno_error(errno, "write xv_node").with_code(106);
+    return ok();
+}
+
+Result<void> stage(const Skeleton& objects, const std::string& dir) {
+    for (const char* below : {"/maps", "/programs", "/links"})
+        if (auto made = make_directories(dir + below, 0700); !made) return std::move(made.error()).or_code(106);
+    if (auto pinned = pin_maps(objects, dir + "/maps"); !pinned) return pinned;
+    if (auto pinned = pin_programs(objects, dir + "/programs"); !pinned) return pinned;
+    return describe_node(objects, start_tracing(objects, dir + "/trace"));
+}
+
+}  // namespace
+
+bool kernel_has_conntrack_functions() {
+    const LogCapture silent;
+    const BtfHandle kernel{btf__load_vmlinux_btf()};
+    if (!kernel) return false;
+    const auto has = [](const struct btf* btf) {
+        // The second one is younger (6.0): without it a flow could not be handed over to conntrack.
+        return btf__find_by_name_kind(btf, "bpf_xdp_ct_lookup", BTF_KIND_FUNC) > 0 &&
+               btf__find_by_name_kind(btf, "bpf_xdp_ct_alloc", BTF_KIND_FUNC) > 0;
+    };
+    if (has(kernel.get())) return true;
+    const BtfHandle module{btf__load_module_btf("nf_conntrack", kernel.get())};
+    return module && has(module.get());
+}
+
+Result<void> load_and_publish(const PinPaths& paths) {
+    if (auto mounted = ensure_bpffs(paths.bpffs()); !mounted) return mounted;
+    remove_pins(paths.staging());
+    const ScopeExit discard{[&] { remove_pins(paths.staging()); }};
+    auto objects = load_best();
+    if (!objects) return std::move(objects.error());
+    if (auto staged = stage(*objects, paths.staging()); !staged) return staged;
+    if (::rename(paths.staging().c_str(), paths.node().c_str()) == 0) return ok();
+    if (errno == EEXIST || errno == ENOTEMPTY) return ok();
+    return errno_error(errno, "publish " + paths.node()).with_code(106);
+}
+
+}  // namespace xveth::bpf

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects over the pins of a node. Maps and programs are opened when they are first used, by path: no object file is
+// parsed and no BTF read, so that an ADD costs next to nothing here.
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+#include "bpf-progs/loader/attach.hpp"
+#include "bpf-progs/loader/bpffs.hpp"
+#include "bpf-progs/loader/load.hpp"
+#include "bpf-progs/loader/map.hpp"
+#include "bpf-progs/loader/objects.hpp"
+#include "bpf-progs/loader/reasons.hpp"
+
+namespace xveth::bpf {
+namespace {
+
+constexpr std::uint32_t prefix_port_bits = 32;
+constexpr std::uint32_t prefix_ipv4_bits = 96;
+
+std::string program_name(Program program) {
+    switch (program) {
+        case Program::nic:
+            return "xv_nic";
+        case Program::host:
+            return "xv_host";
+        case Program::pod:
+            break;
+    }
+    return "xv_pod";
+}
+
+xv_addr key_of(const IpAddress& address) {
+    xv_addr key{};
+    const auto mapped = address.mapped();
+    std::memcpy(key.bytes, mapped.data(), mapped.size());
+    return key;
+}
+
+IpAddress address_of(const xv_addr& key) {
+    std::array<std::uint8_t, 16> mapped{};
+    std::memcpy(mapped.data(), key.bytes, mapped.size());
+    return IpAddress::from_mapped(mapped);
+}
+
+xv_port_prefix key_of(PortId id, const IpPrefix& prefix) {
+    xv_port_prefix key{};
+    key.prefixlen = prefix_port_bits + prefix.length + (prefix.address.family == Family::ipv4 ? prefix_ipv4_bits : 0U);
+    key.port = static_cast<std::uint32_t>(id);
+    const auto mapped = prefix.network().address.mapped();
+    std::memcpy(key.addr, mapped.data(), mapped.size());
+    return key;
+}
+
+// As bpf_devmap_val without a program.
+struct Target {
+    std::uint32_t ifindex = 0;
+    std::uint32_t no_program = 0;
+};
+
+class PinnedObjects final : public Objects {
+public:
+    PinnedObjects(std::uint64_t cookie, const std::string& bpffs) : paths_(cookie, bpffs) {}
+
+    Result<void> ensure_loaded() override;
+    Result<bool> open_if_loaded() override;
+    [[nodiscard]] bool has_conntrack() const override;
+    Result<std::uint32_t> program_id(Program program) override;
+
+    Result<void> attach(const Netns& ns, std::uint32_t ifindex, Program program, const std::string& pin) override;
+    Result<std::optional<LinkInfo>> find_link(const std::string& pin) override;
+    Result<void> remove_link_if_present(const std::string& pin) override;
+    Result<std::vector<std::string>> list_links() override { return list_pins(paths_.links()); }
+    Result<std::optional<AttachedProgram>> attached_program(const Netns& ns, std::uint32_t ifindex) override;
+
+    Result<PortId> allocate_port(const xv_port& port) override;
+    Result<void> update_port(PortId id, const xv_port& port) override;
+    Result<xv_port> get_port(PortId id) override;
+    Result<std::optional<PortId>> find_port(std::uint32_t ifindex) override;
+    Result<std::vector<std::pair<PortId, xv_port>>> list_ports() override;
+    Result<void> free_port(PortId id) override;
+
+    Result<void> put_target(PortId id, std::uint32_t ifindex) override;
+    Result<std::optional<std::uint32_t>> find_target(PortId id) override;
+    Result<void> remove_target_if_present(PortId id) override;
+
+    Result<void> put_endpoint(const IpAddress& address, PortId id) override;
+    Result<std::optional<PortId>> find_endpoint(const IpAddress& address) override;
+    Result<std::vector<std::pair<IpAddress, PortId>>> list_endpoints() override;
+    Result<void> remove_endpoint_if_of(const IpAddress& address, PortId id) override;
+    Result<void> put_source(PortId id, const IpPrefix& prefix) override;
+    Result<void> put_fast_to(PortId id, const IpPrefix& prefix) override;
+
+    Result<void> bump_generation() override;
+    Result<PortStats> stats(PortId id) override;
+
+private:
+    using PrefixMap = TypedMap<xv_port_prefix, std::uint32_t>;
+
+    Result<xv_node*> node();
+    Result<std::span<xv_port>> ports();
+    Result<xv_port*> port_at(PortId id);
+    Result<void> forget_port_of(PortId id, std::uint32_t ifindex);
+    static Result<void> remove_prefixes(PrefixMap& map, PortId id);
+    Result<void> clear_counters(PortId id);
+    Result<FastCounter> counter(PortId id, xv_direction direction);
+
+    PinPaths paths_;
+    MappedPages node_pages_;
+    MappedPages port_pages_;
+    TypedMap<std::uint32_t, std::uint32_t> port_of_{paths_.map("xv_port_of")};
+    TypedMap<std::uint32_t, Target> targets_{paths_.map("xv_ports")};
+    TypedMap<xv_addr, std::uint32_t> endpoints_{paths_.map("xv_endpoints")};
+    PrefixMap sources_{paths_.map("xv_sources")};
+    PrefixMap fast_to_{paths_.map("xv_fast_to")};
+    PerCpuMap<std::uint32_t, xv_counter> counters_{paths_.map("xv_counters")};
+    PerCpuMap<xv_reason_key, std::uint64_t> reasons_{paths_.map("xv_reasons")};
+};
+
+// -- the shared objects
+
+Result<void> PinnedObjects::ensure_loaded() {
+    auto loaded = open_if_loaded();
+    if (!loaded) return std::move(loaded.error());
+    if (*loaded) return ok();
+    if (auto published = load_and_publish(paths_); !published) return published;
+    auto mapped = node();
+    if (!mapped) return std::move(mapped.error());
+    return ok();
+}
+
+Result<bool> PinnedObjects::open_if_loaded() {
+    auto published = pin_exists(paths_.node());
+    if (!published) return std::move(published.error()).with_code(102);
+    if (!*published) return false;
+    auto mapped = node();
+    if (!mapped) return std::move(mapped.error());
+    return true;
+}
+
+bool PinnedObjects::has_conntrack() const {
+    const auto* node = static_cast<const xv_node*>(node_pages_.data());
+    return node != nullptr && (node->flags & XV_NODE_CONNTRACK) != 0;
+}
+
+Result<std::uint32_t> PinnedObjects::program_id(Program program) {
+    auto fd = open_pin(paths_.program(program_name(program)));
+    if (!fd) return std::move(fd.error()).with_code(101);
+    return id_of_program(fd->get());
+}
+
+Result<xv_node*> PinnedObjects::node() {
+    if (auto mapped = node_pages_.ensure_mapped(paths_.map("xv_node"), sizeof(xv_node)); !mapped)
+        return std::move(mapped.error());
+    return static_cast<xv_node*>(node_pages_.data());
+}
+
+Result<std::span<xv_port>> PinnedObjects::ports() {
+    if (auto mapped = port_pages_.ensure_mapped(paths_.map("xv_port_info"), sizeof(xv_port) * XV_MAX_PORTS); !mapped)
+        return std::move(mapped.error());
+    return std::span{static_cast<xv_port*>(port_pages_.data()), std::size_t{XV_MAX_PORTS}};
+}
+
+// -- links
+
+Result<void> PinnedObjects::attach(const Netns& ns, std::uint32_t ifindex, Program program, const std::string& pin) {
+    auto fd = open_pin(paths_.program(program_name(program)));
+    if (!fd) return std::move(fd.error()).with_code(101);
+    auto scope = NetnsScope::enter(ns);
+    if (!scope) return std::move(scope.error()).or_code(101);
+    auto link = create_native_link(fd->get(), ifindex);
+    if (!link) return std::move(link.error());
+    if (bpf_obj_pin(link->get(), paths_.link(pin).c_str()) != 0)
+        return errno_error(errno, "pin link " + pin).with_code(101);
+    return ok();
+}
+
+Result<std::optional<LinkInfo>> PinnedObjects::find_link(const std::string& pin) {
+    auto link = open_pin(paths_.link(pin));
+    if (!link && link.error().errno_value == ENOENT) return std::optional<LinkInfo>{};
+    if (!link) return std::move(link.error()).with_code(101);
+    auto info = describe_link(link->get());
+    if (!info) return std::move(info.error());
+    return std::optional{*info};
+}
+
+Result<void> PinnedObjects::remove_link_if_present(const std::string& pin) {
+    auto link = open_pin(paths_.link(pin));
+    if (!link && link.error().errno_value == ENOENT) return ok();
+    // Removing the pin alone would detach some time later, in a worker of the kernel.
+    if (link && bpf_link_detach(link->get()) != 0 && errno != ENOLINK && errno != ENODEV && errno != EOPNOTSUPP)
+        return errno_error(errno, "detach link " + pin).with_code(101);
+    auto removed = unpin_if_present(paths_.link(pin));
+    if (!removed) return std::move(removed.error()).with_code(101);
+    return ok();
+}
+
+Result<std::optional<AttachedProgram>> PinnedObjects::attached_program(const Netns& ns, std::uint32_t ifindex) {
+    auto scope = NetnsScope::enter(ns);
+    if (!scope) return std::move(scope.error()).or_code(101);
+    return query_program(ifindex);
+}
+
+// -- ports
+
+Result<xv_port*> PinnedObjects::port_at(PortId id) {
+    auto all = ports();
+    if (!all) return std::move(all.error());
+    const auto index = static_cast<std::uint32_t>(id);
+    if (index == 0 || index >= all->size())
+        return Error{.code = 102, .errno_value = EINVAL, .text = "no port id " + std::to_string(index), .hint = {}};
+    return &(*all)[index];
+}
+
+Result<PortId> PinnedObjects::allocate_port(const xv_port& port) {
+    auto shared = node();
+    if (!shared) return std::move(shared.error());
+    auto all = ports();
+    if (!all) return std::move(all.error());
+    const std::uint32_t usable = XV_MAX_PORTS - 1;  // id 0 is nobody's
+    for (std::uint32_t step = 0; step < usable; ++step) {
+        const std::uint32_t id = 1 + ((*shared)->next_port - 1 + step) % usable;
+        if ((*all)[id].ifindex != 0) continue;
+        (*all)[id] = port;
+        (*all)[id].epoch = (*shared)->next_epoch;
+        if (auto entered = port_of_.put(port.ifindex, id); !entered) {
+            (*all)[id] = xv_port{};
+            return std::move(entered.error());
+        }
+        (*shared)->next_port = 1 + id % usable;
+        (*shared)->next_epoch = std::max((*shared)->next_epoch + 1, 1U);
+        return PortId{id};
+    }
+    return Error{.code = 102,
+                 .errno_value = ENOSPC,
+                 .text = "all " + std::to_string(usable) + " port ids are in use",
+                 .hint = {}};
+}
+
+Result<void> PinnedObjects::update_port(PortId id, const xv_port& port) {
+    auto at = port_at(id);
+    if (!at) return std::move(at.error());
+    if ((*at)->ifindex != port.ifindex) {
+        if (auto gone = forget_port_of(id, (*at)->ifindex); !gone) return gone;
+        if (auto entered = port_of_.put(port.ifindex, static_cast<std::uint32_t>(id)); !entered) return entered;
+    }
+    xv_port updated = port;
+    updated.epoch = (*at)->epoch;
+    **at = updated;
+    return ok();
+}
+
+Result<xv_port> PinnedObjects::get_port(PortId id) {
+    auto at = port_at(id);
+    if (!at) return std::move(at.error());
+    return **at;
+}
+
+Result<std::optional<PortId>> PinnedObjects::find_port(std::uint32_t ifindex) {
+    auto found = port_of_.find(ifindex);
+    if (!found) return std::move(found.error());
+    if (!*found) return std::optional<PortId>{};
+    return std::optional{PortId{**found}};
+}
+
+Result<std::vector<std::pair<PortId, xv_port>>> PinnedObjects::list_ports() {
+    auto all = ports();
+    if (!all) return std::move(all.error());
+    std::vector<std::pair<PortId, xv_port>> used;
+    for (std::uint32_t id = 1; id < all->size(); ++id)
+        if ((*all)[id].ifindex != 0) used.emplace_back(PortId{id}, (*all)[id]);
+    return used;
+}
+
+// The kernel gives an ifindex again: the entry may be another port's by now.
+Result<void> PinnedObjects::forget_port_of(PortId id, std::uint32_t ifindex) {
+    auto owner = port_of_.find(ifindex);
+    if (!owner) return std::move(owner.error());
+    if (!*owner || PortId{**owner} != id) return ok();
+    return port_of_.remove_if_present(ifindex);
+}
+
+Result<void> PinnedObjects::remove_prefixes(PrefixMap& map, PortId id) {
+    auto keys = map.keys();
+    if (!keys) return std::move(keys.error());
+    for (const auto& key : *keys) {
+        if (key.port != static_cast<std::uint32_t>(id)) continue;
+        if (auto removed = map.remove_if_present(key); !removed) return removed;
+    }
+    return ok();
+}
+
+Result<void> PinnedObjects::clear_counters(PortId id) {
+    const auto port = static_cast<std::uint32_t>(id);
+    for (const auto direction : {XV_TO_PORT, XV_FROM_PORT})
+        if (auto cleared = counters_.clear(port * 2 + std::uint32_t{direction}); !cleared) return cleared;
+    for (const auto& reason : all_reasons())
+        if (auto removed = reasons_.remove_if_present({.port = port, .reason = reason.reason}); !removed)
+            return removed;
+    return ok();
+}
+
+Result<void> PinnedObjects::free_port(PortId id) {
+    auto at = port_at(id);
+    if (!at) return std::move(at.error());
+    if (auto removed = remove_target_if_present(id); !removed) return removed;
+    if (auto gone = forget_port_of(id, (*at)->ifindex); !gone) return gone;
+    if (auto removed = remove_prefixes(sources_, id); !removed) return removed;
+    if (auto removed = remove_prefixes(fast_to_, id); !removed) return removed;
+    if (auto cleared = clear_counters(id); !cleared) return cleared;
+    **at = xv_port{};
+    return ok();
+}
+
+// -- redirect targets
+
+Result<void> PinnedObjects::put_target(PortId id, std::uint32_t ifindex) {
+    const auto key = static_cast<std::uint32_t>(id);
+    if (auto put = targets_.put(key, {.ifindex = ifindex, .no_program = 0}); !put)
+        return std::move(put.error()).in("make device " + std::to_string(ifindex) + " a redirect target");
+    auto back = find_target(id);
+    if (!back) return std::move(back.error());
+    if (*back && **back == ifindex) return ok();
+    return Error{.code = 102,
+                 .errno_value = ENODEV,
+                 .text = "device " + std::to_string(ifindex) + " did not stay a redirect target",
+                 .hint = {}};
+}
+
+Result<std::optional<std::uint32_t>> PinnedObjects::find_target(PortId id) {
+    auto found = targets_.find(static_cast<std::uint32_t>(id));
+    if (!found) return std::move(found.error());
+    if (!*found) return std::optional<std::uint32_t>{};
+    return std::optional{(*found)->ifindex};
+}
+
+Result<void> PinnedObjects::remove_target_if_present(PortId id) {
+    return targets_.remove_if_present(static_cast<std::uint32_t>(id));
+}
+
+// -- addresses
+
+Result<void> PinnedObjects::put_endpoint(const IpAddress& address, PortId id) {
+    return endpoints_.put(key_of(address), static_cast<std::uint32_t>(id));
+}
+
+Result<std::optional<PortId>> PinnedObjects::find_endpoint(const IpAddress& address) {
+    auto found = endpoints_.find(key_of(address));
+    if (!found) return std::move(found.error());
+    if (!*found) return std::optional<PortId>{};
+    return std::optional{PortId{**found}};
+}
+
+Result<std::vector<std::pair<IpAddress, PortId>>> PinnedObjects::list_endpoints() {
+    auto keys = endpoints_.keys();
+    if (!keys) return std::move(keys.error());
+    std::vector<std::pair<IpAddress, PortId>> endpoints;
+    for (const auto& key : *keys) {
+        auto id = endpoints_.find(key);
+        if (!id) return std::move(id.error());
+        if (*id) endpoints.emplace_back(address_of(key), PortId{**id});
+    }
+    return endpoints;
+}
+
+Result<void> PinnedObjects::remove_endpoint_if_of(const IpAddress& address, PortId id) {
+    auto owner = find_endpoint(address);
+    if (!owner) return std::move(owner.error());
+    if (*owner != id) return ok();
+    return endpoints_.remove_if_present(key_of(address));
+}
+
+Result<void> PinnedObjects::put_source(PortId id, const IpPrefix& prefix) {
+    return sources_.put(key_of(id, prefix), 1);
+}
+
+Result<void> PinnedObjects::put_fast_to(PortId id, const IpPrefix& prefix) {
+    return fast_to_.put(key_of(id, prefix), 1);
+}
+
+Result<void> PinnedObjects::bump_generation() {
+    auto shared = node();
+    if (!shared) return std::move(shared.error());
+    std::atomic_ref{(*shared)->generation}.fetch_add(1);
+    return ok();
+}
+
+// -- counters
+
+Result<FastCounter> PinnedObjects::counter(PortId id, xv_direction direction) {
+    auto values = counters_.find(static_cast<std::uint32_t>(id) * 2 + std::uint32_t{direction});
+    if (!values) return std::move(values.error());
+    FastCounter sum;
+    for (const auto& cpu : *values) {
+        sum.frames += cpu.frames;
+        sum.bytes += cpu.bytes;
+    }
+    return sum;
+}
+
+Result<PortStats> PinnedObjects::stats(PortId id) {
+    auto to_port = counter(id, XV_TO_PORT);
+    if (!to_port) return std::move(to_port.error());
+    auto from_port = counter(id, XV_FROM_PORT);
+    if (!from_port) return std::move(from_port.error());
+    PortStats stats{.to_port = *to_port, .from_port = *from_port, .reasons = {}};
+    for (const auto& named : all_reasons()) {
+        auto frames = reasons_.find({.port = static_cast<std::uint32_t>(id), .reason = named.reason});
+        if (!frames) return std::move(frames.error());
+        for (const auto cpu : *frames) stats.reasons[named.reason] += cpu;
+    }
+    std::erase_if(stats.reasons, [](const auto& entry) { return entry.second == 0; });
+    return stats;
+}
+
+}  // namespace
+
+std::unique_ptr<Objects> open_pinned_objects(std::uint64_t cookie, const std::string& bpffs) {
+    libbpf_set_print(nullptr);  // stdout and stderr are the caller's
+    return std::make_unique<PinnedObjects>(cookie, bpffs);
+}
+
+}  // namespace xveth::bpf

@@ -79,7 +79,8 @@ OrderedJson encode_ip(const CniIp& ip, std::size_t interfaces, bool with_family)
 
 // Up to 0.2.0: one object per family, which holds that family's routes too.
 void encode_family(OrderedJson& out, const CniResult& result, Family family, const char* key) {
-    const auto ip = std::ranges::find_if(result.ips, [&](const CniIp& i) { return i.address.address.family == family; });
+    const auto ip =
+        std::ranges::find_if(result.ips, [&](const CniIp& i) { return i.address.address.family == family; });
     if (ip == result.ips.end()) return;
     OrderedJson object;
     object["ip"] = ip->address.to_string();

@@ -12,7 +12,7 @@ constexpr std::string_view annotation_prefix = "xveth.dev/";
 constexpr std::string_view args_prefix = "XVETH_";
 constexpr std::string_view first_interface = "eth0";  // the name that every CRI runtime gives a pod's first interface
 
-constexpr std::array<std::string_view, 8> known_keys{"container-xdp", "program", "chain",  "protected-by",
+constexpr std::array<std::string_view, 8> known_keys{"container-xdp", "program",   "chain",  "protected-by",
                                                      "arming",        "local-mtu", "policy", "spoof-check"};
 // Keys of xveth's other programs.
 constexpr std::array<std::string_view, 1> foreign_keys{"network"};
@@ -63,9 +63,12 @@ Result<void> ask_local_mtu(const Ask& ask, const Allowance& allowance, NetConf& 
 
 int tightness(Policy policy) {
     switch (policy) {
-        case Policy::fast: return 0;
-        case Policy::automatic: return 1;
-        case Policy::stack: return 2;
+        case Policy::fast:
+            return 0;
+        case Policy::automatic:
+            return 1;
+        case Policy::stack:
+            return 2;
     }
     return 2;
 }
@@ -74,7 +77,8 @@ Result<void> ask_policy(const Ask& ask, const Allowance&, NetConf& conf) {
     const auto policy = parse_policy(ask.value);
     if (!policy) return refused(ask, "not one of auto, stack, fast");
     if (tightness(*policy) < tightness(conf.policy))
-        return refused(ask, "not permitted: a request can tighten the network's \"policy\" (fast, auto, stack), not loosen it");
+        return refused(
+            ask, "not permitted: a request can tighten the network's \"policy\" (fast, auto, stack), not loosen it");
     conf.policy = *policy;
     return ok();
 }
@@ -97,10 +101,11 @@ Result<void> read_flag(const Json& object, const char* key, bool& flag) {
     const Json* value = find_member(object, key);
     if (value == nullptr) return ok();
     if (!value->is_boolean())
-        return Error{.code = 7,
-                     .errno_value = 0,
-                     .text = std::string("key \"allow.") + key + "\": value " + describe(*value) + " is not true or false",
-                     .hint = {}};
+        return Error{
+            .code = 7,
+            .errno_value = 0,
+            .text = std::string("key \"allow.") + key + "\": value " + describe(*value) + " is not true or false",
+            .hint = {}};
     flag = value->get<bool>();
     return ok();
 }
@@ -113,7 +118,8 @@ Result<void> read_container_xdp_list(const Json& allow, std::vector<std::string>
     const auto wrong = [](const Json& value) {
         return Error{.code = 7,
                      .errno_value = 0,
-                     .text = "key \"allow.containerXdp\": value " + describe(value) + " is not a list of managed, free, program, afxdp",
+                     .text = "key \"allow.containerXdp\": value " + describe(value) +
+                             " is not a list of managed, free, program, afxdp",
                      .hint = {}};
     };
     if (!list->is_array()) return wrong(*list);
@@ -164,7 +170,10 @@ Result<Allowance> read_allowance(const Json& plugin, std::vector<std::string>& r
     const Json* allow = find_member(plugin, "allow");
     if (allow == nullptr) return allowance;
     if (!allow->is_object())
-        return Error{.code = 7, .errno_value = 0, .text = "key \"allow\": value " + describe(*allow) + " is not an object", .hint = {}};
+        return Error{.code = 7,
+                     .errno_value = 0,
+                     .text = "key \"allow\": value " + describe(*allow) + " is not an object",
+                     .hint = {}};
     for (const auto& item : allow->items())
         if (!holds(known, item.key())) remarks.push_back("unknown key \"allow." + item.key() + "\"");
     bool arming = true;
@@ -199,7 +208,8 @@ void collect_from_annotation(const std::string& name, const Json& value, std::st
     if (!holds(known_keys, key)) {
         remarks.push_back("unknown annotation \"" + name + "\"");
     } else if (interface == wanted_interface) {
-        asks[key] = {.origin = "annotation \"" + name + "\"", .value = value.is_string() ? value.get<std::string>() : describe(value)};
+        asks[key] = {.origin = "annotation \"" + name + "\"",
+                     .value = value.is_string() ? value.get<std::string>() : describe(value)};
     }
 }
 
@@ -213,7 +223,8 @@ Asks collect_asks(const Json* annotations, std::string_view args, const std::str
     std::vector<std::string> said_already;
     const auto collect_for = [&](std::string_view interface, std::vector<std::string>& said) {
         for (auto it = annotations->begin(); it != annotations->end(); ++it)
-            if (it.key().starts_with(annotation_prefix)) collect_from_annotation(it.key(), it.value(), interface, asks, said);
+            if (it.key().starts_with(annotation_prefix))
+                collect_from_annotation(it.key(), it.value(), interface, asks, said);
     };
     if (ifname == first_interface) collect_for({}, said_already);
     collect_for(ifname, remarks);
@@ -228,7 +239,8 @@ Result<void> apply_asks(const Asks& asks, const Allowance& allowance, NetConf& c
                                                                                {"spoof-check", ask_spoof_check},
                                                                                {"arming", ask_arming}}};
     for (const auto& [key, ask] : asks) {
-        const auto* entry = std::ranges::find(served, std::string_view(key), &std::pair<std::string_view, Apply>::first);
+        const auto* entry =
+            std::ranges::find(served, std::string_view(key), &std::pair<std::string_view, Apply>::first);
         if (entry == served.end()) return not_served(ask);
         if (auto applied = entry->second(ask, allowance, conf); !applied) return applied;
     }

@@ -89,7 +89,12 @@ Result<pid_t> spawn_when_installed(const DelegateCall& call, int input, int outp
     const auto envp = pointers_to(environment);
     const auto give_up = std::min(call.deadline, Clock::now() + std::chrono::seconds(5));
     for (;;) {
-        auto pid = spawn({.path = call.path.c_str(), .argv = argv.data(), .envp = envp.data(), .input = input, .output = output, .parent = ::getpid()});
+        auto pid = spawn({.path = call.path.c_str(),
+                          .argv = argv.data(),
+                          .envp = envp.data(),
+                          .input = input,
+                          .output = output,
+                          .parent = ::getpid()});
         if (pid || pid.error().errno_value != ETXTBSY || Clock::now() >= give_up) return pid;
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
@@ -116,15 +121,19 @@ bool drain(int pipe, std::string& output) {
 // Collects output until the process itself ends; a process that it left behind may hold the pipe for longer.
 Result<std::string> collect(int process, int pipe, Clock::time_point deadline) {
     std::string output;
-    std::array<pollfd, 2> watched{{{.fd = process, .events = POLLIN, .revents = 0}, {.fd = pipe, .events = POLLIN, .revents = 0}}};
+    std::array<pollfd, 2> watched{
+        {{.fd = process, .events = POLLIN, .revents = 0}, {.fd = pipe, .events = POLLIN, .revents = 0}}};
     for (;;) {
         const int ready = ::poll(watched.data(), watched.size(), milliseconds_until(deadline));
         if (ready < 0 && errno != EINTR) return errno_error(errno, "wait for the plugin");
-        if (ready == 0) return Error{.code = 0, .errno_value = ETIMEDOUT, .text = "it did not answer in time and was killed", .hint = {}};
+        if (ready == 0)
+            return Error{
+                .code = 0, .errno_value = ETIMEDOUT, .text = "it did not answer in time and was killed", .hint = {}};
         const bool open = drain(pipe, output);
         if (!open) watched[1].fd = -1;  // poll() ignores it then
         if (output.size() > output_limit)
-            return Error{.code = 0, .errno_value = EMSGSIZE, .text = "it wrote more than 4 MiB and was killed", .hint = {}};
+            return Error{
+                .code = 0, .errno_value = EMSGSIZE, .text = "it wrote more than 4 MiB and was killed", .hint = {}};
         if (watched[0].revents != 0) break;
     }
     (void)drain(pipe, output);  // what it wrote between the last read and its end

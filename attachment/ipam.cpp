@@ -14,7 +14,9 @@ namespace {
 
 constexpr int delegate_error = 103;
 
-Error fault(std::string text) { return {.code = delegate_error, .errno_value = 0, .text = std::move(text), .hint = {}}; }
+Error fault(std::string text) {
+    return {.code = delegate_error, .errno_value = 0, .text = std::move(text), .hint = {}};
+}
 
 // The first regular file of that name, as the runtimes search; the execute bit is left to execve().
 // The text avoids "not found": a widely used runtime library takes a DEL error with these words for success.
@@ -23,7 +25,7 @@ Result<std::string> find_executable(const NetConf& conf, const Request& request)
     for (const std::string& directory : request.plugin_path) {
         if (directory.empty()) continue;
         const std::string path = directory + "/" + conf.ipam_type;
-        struct stat status {};
+        struct stat status{};
         if (::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) return path;
         searched += (searched.empty() ? "" : ":") + directory;
     }
@@ -63,7 +65,10 @@ public:
         : path_(std::move(path)), request_(request), deadline_(std::chrono::steady_clock::now() + patience) {}
 
     Result<std::string> call(const char* verb, const std::string& input) {
-        auto exit = run_delegate({.path = path_, .input = input, .environment = delegate_environment(verb, request_), .deadline = deadline_});
+        auto exit = run_delegate({.path = path_,
+                                  .input = input,
+                                  .environment = delegate_environment(verb, request_),
+                                  .deadline = deadline_});
         if (!exit) return std::move(exit.error()).or_code(delegate_error);
         if (exit->signal != 0 || exit->status != 0 || is_error_object(exit->output)) return delegate_failure(*exit);
         return std::move(exit->output);
@@ -93,7 +98,8 @@ private:
 std::optional<std::string> newest_common_version(const std::vector<std::string>& theirs, const std::string& limit) {
     std::optional<std::string> newest;
     for (const std::string& version : supported_versions())
-        if (compare_versions(version, limit) < 0 && std::ranges::find(theirs, version) != theirs.end()) newest = version;
+        if (compare_versions(version, limit) < 0 && std::ranges::find(theirs, version) != theirs.end())
+            newest = version;
     return newest;
 }
 
@@ -146,7 +152,8 @@ Result<void> tell(const NetConf& conf, const Request& request, std::chrono::mill
 // GC and STATUS are verbs of 1.1.0. Older delegates refuse the version (1), miss a container (3) or a variable, or do not
 // know the verb (4): they have nothing to say. One that speaks the network's version is believed, unless it still does
 // not know the verb.
-Result<void> tell_if_known(const NetConf& conf, const Request& request, std::chrono::milliseconds patience, const char* verb) {
+Result<void> tell_if_known(const NetConf& conf, const Request& request, std::chrono::milliseconds patience,
+                           const char* verb) {
     auto path = find_executable(conf, request);
     if (!path) return std::move(path.error()).in(plugin_phrase(conf));
     Delegate delegate(std::move(*path), request, patience);
@@ -171,7 +178,9 @@ Result<CniResult> ExecIpam::add(const NetConf& conf, const Request& request) {
     return std::move(*result);
 }
 
-Result<void> ExecIpam::del(const NetConf& conf, const Request& request) { return tell(conf, request, deadline_, "DEL"); }
+Result<void> ExecIpam::del(const NetConf& conf, const Request& request) {
+    return tell(conf, request, deadline_, "DEL");
+}
 
 Result<void> ExecIpam::check(const NetConf& conf, const Request& request) {
     return tell(conf, request, deadline_, "CHECK");

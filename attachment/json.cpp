@@ -3,6 +3,7 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -19,7 +20,9 @@ Result<Json> parse_json(std::string_view text) {
     try {
         return Json::parse(text);
     } catch (const Json::exception& e) {
-        return Error{.code = 6, .errno_value = 0, .text = std::string("no valid JSON: ") + e.what(), .hint = {}};
+        const std::string_view what = e.what();  // "[json.exception.parse_error.101] parse error at line …"
+        const std::string_view sentence = what.substr(std::min(what.find("] ") + 2, what.size()));
+        return Error{.code = 6, .errno_value = 0, .text = "no valid JSON: " + std::string(sentence), .hint = {}};
     }
 }
 
@@ -67,7 +70,9 @@ std::string describe(const Json& value) {
     if (value.is_object()) return value.empty() ? "{}" : "{…}";
     if (value.is_array()) return value.empty() ? "[]" : "[…]";
     if (value.is_string() && value.get_ref<const std::string&>().size() > longest)
-        return Json(value.get_ref<const std::string&>().substr(0, longest)).dump(-1, ' ', false, Json::error_handler_t::replace) + "…";
+        return Json(value.get_ref<const std::string&>().substr(0, longest))
+                   .dump(-1, ' ', false, Json::error_handler_t::replace) +
+               "…";
     return value.dump();
 }
 

@@ -242,7 +242,8 @@ Result<void> read_flags(Source& source) {
 // The subnets of a host-local configuration: flat, or in lists of lists. What is wrong there is host-local's to say.
 void collect_subnets(const Json& node, std::vector<IpPrefix>& subnets) {
     if (const Json* subnet = find_member_any_case(node, "subnet"); subnet != nullptr && subnet->is_string())
-        if (const auto prefix = IpPrefix::parse(subnet->get_ref<const std::string&>())) subnets.push_back(prefix->network());
+        if (const auto prefix = IpPrefix::parse(subnet->get_ref<const std::string&>()))
+            subnets.push_back(prefix->network());
 }
 
 void collect_ranges(const Json* ranges, std::vector<IpPrefix>& subnets) {
@@ -255,9 +256,11 @@ void collect_ranges(const Json* ranges, std::vector<IpPrefix>& subnets) {
 Result<void> default_local_subnets(Source& source) {
     const Json* ipam = find_member(source.plugin, "ipam");
     auto& subnets = source.conf.local_subnets;
-    if (!subnets.empty() || find_member(source.plugin, "localSubnets") != nullptr || source.conf.ipam_type != "host-local")
+    if (!subnets.empty() || find_member(source.plugin, "localSubnets") != nullptr ||
+        source.conf.ipam_type != "host-local")
         return ok();
-    if (source.runtime_config != nullptr) collect_ranges(find_member_any_case(*source.runtime_config, "ipRanges"), subnets);
+    if (source.runtime_config != nullptr)
+        collect_ranges(find_member_any_case(*source.runtime_config, "ipRanges"), subnets);
     collect_subnets(*ipam, subnets);
     collect_ranges(find_member(*ipam, "ranges"), subnets);
     std::ranges::sort(subnets);
@@ -296,7 +299,8 @@ Result<void> read_dns(Source& source) {
         if (!read) return std::move(read.error());
         source.conf.dns = std::move(*read);
     }
-    const Json* asked = source.runtime_config == nullptr ? nullptr : find_member_any_case(*source.runtime_config, "dns");
+    const Json* asked =
+        source.runtime_config == nullptr ? nullptr : find_member_any_case(*source.runtime_config, "dns");
     if (asked == nullptr) return ok();
     auto read = read_dns_object(*asked, "runtimeConfig.dns", {.nameservers = "servers", .search = "searches"});
     if (!read) return std::move(read.error());
@@ -370,11 +374,38 @@ Result<void> read_prev_result(Source& source) {
 }
 
 Result<void> remark_on_unknown_keys(Source& source) {
-    constexpr std::array<std::string_view, 32> known{
-        "type", "name", "cniVersion", "cniVersions", "mode", "nic", "nicRequired", "containerXdp", "containerProgram", "arming",
-        "mtu", "localMtu", "localSubnets", "queues", "cpumap", "fastPathTo", "policy", "allowedSources", "spoofCheck", "chain",
-        "protectedBy", "allow", "ipam", "dns", "ipMasq", "capabilities", "runtimeConfig", "args", "prevResult", "disableCheck",
-        "disableGC", "loadOnlyInlinedPlugins"};
+    constexpr std::array<std::string_view, 32> known{"type",
+                                                     "name",
+                                                     "cniVersion",
+                                                     "cniVersions",
+                                                     "mode",
+                                                     "nic",
+                                                     "nicRequired",
+                                                     "containerXdp",
+                                                     "containerProgram",
+                                                     "arming",
+                                                     "mtu",
+                                                     "localMtu",
+                                                     "localSubnets",
+                                                     "queues",
+                                                     "cpumap",
+                                                     "fastPathTo",
+                                                     "policy",
+                                                     "allowedSources",
+                                                     "spoofCheck",
+                                                     "chain",
+                                                     "protectedBy",
+                                                     "allow",
+                                                     "ipam",
+                                                     "dns",
+                                                     "ipMasq",
+                                                     "capabilities",
+                                                     "runtimeConfig",
+                                                     "args",
+                                                     "prevResult",
+                                                     "disableCheck",
+                                                     "disableGC",
+                                                     "loadOnlyInlinedPlugins"};
     for (const auto& item : source.plugin.items())
         if (!item.key().starts_with("cni.dev/") && std::ranges::find(known, item.key()) == known.end())
             source.conf.remarks.push_back("unknown key \"" + item.key() + "\"");
@@ -384,11 +415,23 @@ Result<void> remark_on_unknown_keys(Source& source) {
 using Step = Result<void> (*)(Source&);
 
 constexpr std::array<Step, 4> identity_steps{read_version, read_name, read_valid_attachments, read_ipam};
-constexpr std::array<Step, 17> value_steps{
-    read_mode,   read_container_xdp, read_arming,           refuse_keys_of_later_versions, read_nic,
-    read_sizes,  read_policy,        read_prefix_lists,     read_flags,                    default_local_subnets,
-    read_dns,    read_bandwidth,     read_mac,              read_pod,                      read_requests,
-    read_prev_result, remark_on_unknown_keys};
+constexpr std::array<Step, 17> value_steps{read_mode,
+                                           read_container_xdp,
+                                           read_arming,
+                                           refuse_keys_of_later_versions,
+                                           read_nic,
+                                           read_sizes,
+                                           read_policy,
+                                           read_prefix_lists,
+                                           read_flags,
+                                           default_local_subnets,
+                                           read_dns,
+                                           read_bandwidth,
+                                           read_mac,
+                                           read_pod,
+                                           read_requests,
+                                           read_prev_result,
+                                           remark_on_unknown_keys};
 
 Result<void> read_steps(Source& source, Purpose purpose) {
     for (const Step step : identity_steps)
@@ -418,14 +461,19 @@ bool is_valid_ifname(const std::string& name) {
         const auto byte = static_cast<unsigned char>(c);
         return c == '/' || c == ':' || c == '%' || byte <= ' ' || byte == 0x7f || byte == 0xa0;
     };
-    return !name.empty() && name.size() <= longest && name != "." && name != ".." && std::ranges::none_of(name, is_unfit);
+    return !name.empty() && name.size() <= longest && name != "." && name != ".." &&
+           std::ranges::none_of(name, is_unfit);
 }
 
-Result<NetConf> parse_net_conf(const std::string& json, const std::string& args, const std::string& ifname, Purpose purpose) {
+Result<NetConf> parse_net_conf(const std::string& json, const std::string& args, const std::string& ifname,
+                               Purpose purpose) {
     auto plugin = parse_json(json);
     if (!plugin) return std::move(plugin.error()).in("network configuration");
     if (!plugin->is_object())
-        return Error{.code = 6, .errno_value = 0, .text = "network configuration: " + describe(*plugin) + " is no JSON object", .hint = {}};
+        return Error{.code = 6,
+                     .errno_value = 0,
+                     .text = "network configuration: " + describe(*plugin) + " is no JSON object",
+                     .hint = {}};
     NetConf conf;
     conf.raw = json;
     const Json* runtime_config = find_member(*plugin, "runtimeConfig");

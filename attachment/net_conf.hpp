@@ -30,24 +30,24 @@ struct NetConf {
     NicChoice nic;
     bool nic_required = false;
     ContainerXdp container_xdp = ContainerXdp::managed;
-    std::uint32_t mtu = 0;                    // 0 = the NIC's (1500 without one)
-    std::optional<std::uint32_t> local_mtu;   // absent = default by family and ranges; 0 = off
-    std::vector<IpPrefix> local_subnets;      // key localSubnets, else host-local's ranges in this config
-    std::uint32_t queues = 0;                 // 0 = CPUs
+    std::uint32_t mtu = 0;                   // 0 = the NIC's (1500 without one)
+    std::optional<std::uint32_t> local_mtu;  // absent = default by family and ranges; 0 = off
+    std::vector<IpPrefix> local_subnets;     // key localSubnets, else host-local's ranges in this config
+    std::uint32_t queues = 0;                // 0 = CPUs
     std::vector<IpPrefix> fast_path_to;
     Policy policy = Policy::automatic;
     std::vector<IpPrefix> allowed_sources;
     bool spoof_check = true;
     bool ip_masq = false;
-    bool bandwidth_asked = false;             // runtimeConfig.bandwidth holds a limit
-    std::optional<Mac> mac;                   // runtimeConfig.mac, args.cni.mac or CNI_ARGS MAC
-    std::string ipam_type;                    // empty = no addresses
+    bool bandwidth_asked = false;  // runtimeConfig.bandwidth holds a limit
+    std::optional<Mac> mac;        // runtimeConfig.mac, args.cni.mac or CNI_ARGS MAC
+    std::string ipam_type;         // empty = no addresses
     CniDns dns;
     std::optional<CniResult> prev_result;
     // GC: the attachments (container id, ifname) that are to stay; absent = the runtime gave no list.
     std::optional<std::vector<std::pair<std::string, std::string>>> valid_attachments;
-    std::optional<std::string> pod;           // "namespace/name" from CNI_ARGS, for people
-    std::vector<std::string> remarks;         // tolerated oddities (unknown keys), for the log
+    std::optional<std::string> pod;    // "namespace/name" from CNI_ARGS, for people
+    std::vector<std::string> remarks;  // tolerated oddities (unknown keys), for the log
 
     std::string raw;  // stdin, byte for byte: what an IPAM delegate gets
 };
@@ -57,7 +57,7 @@ struct Request {
     std::string container_id;
     std::string netns_path;  // may be empty on DEL
     std::string ifname;
-    std::string args;        // CNI_ARGS
+    std::string args;                      // CNI_ARGS
     std::vector<std::string> plugin_path;  // CNI_PATH split; where delegates are looked for
 };
 
@@ -70,8 +70,8 @@ enum class Purpose : std::uint8_t { attach, remove };
 // eth0, and `xveth.dev/IFNAME.KEY` to that one; they win over CNI_ARGS.
 // Errors: code 6 not JSON, 7 a wrong value (key and value named), 1 a version that is not in supported_versions() (the
 // list in the hint). runtimeConfig keys are found whatever their case.
-[[nodiscard]] Result<NetConf> parse_net_conf(const std::string& json, const std::string& args, const std::string& ifname,
-                                             Purpose purpose = Purpose::attach);
+[[nodiscard]] Result<NetConf> parse_net_conf(const std::string& json, const std::string& args,
+                                             const std::string& ifname, Purpose purpose = Purpose::attach);
 
 // A letter or digit, then letters, digits, '_', '.' and '-'. Names of networks and ids of
 // containers are made so.

@@ -99,7 +99,8 @@ AttachmentRecord decode(const Json& in) {
     record.container_ifindex = in.at("containerIfindex");
     record.port = in.at("port");
     for (const Json& text : in.at("addresses"))
-        if (const auto address = IpAddress::parse(text.get_ref<const std::string&>())) record.addresses.push_back(*address);
+        if (const auto address = IpAddress::parse(text.get_ref<const std::string&>()))
+            record.addresses.push_back(*address);
     record.masqueraded = in.at("masqueraded").get<bool>();
     record.ipam_type = in.at("ipamType");
     record.conf = in.at("conf");

@@ -12,32 +12,33 @@
 #include "base/unique_fd.hpp"
 
 namespace xveth {
-namespace {
 
-Result<void> write_all(int fd, std::string_view content, const std::string& path) {
+Result<void> write_all(int fd, std::string_view content, const std::string& what) {
     while (!content.empty()) {
         const ssize_t n = ::write(fd, content.data(), content.size());
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno_error(errno, "write " + path);
+        if (n < 0) return errno_error(errno, "write " + what);
         content.remove_prefix(static_cast<std::size_t>(n));
     }
     return ok();
 }
 
-}  // namespace
-
-Result<std::string> read_file(const std::string& path) {
-    UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    if (!fd.valid()) return errno_error(errno, "open " + path);
+Result<std::string> read_all(int fd, const std::string& what) {
     std::string content;
     std::array<char, 4096> buffer{};
     for (;;) {
-        const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
+        const ssize_t n = ::read(fd, buffer.data(), buffer.size());
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno_error(errno, "read " + path);
+        if (n < 0) return errno_error(errno, "read " + what);
         if (n == 0) return content;
         content.append(buffer.data(), static_cast<std::size_t>(n));
     }
+}
+
+Result<std::string> read_file(const std::string& path) {
+    const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    if (!fd.valid()) return errno_error(errno, "open " + path);
+    return read_all(fd.get(), path);
 }
 
 Result<void> write_file_atomically(const std::string& path, std::string_view content, mode_t mode) {

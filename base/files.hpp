@@ -12,6 +12,9 @@
 
 namespace xveth {
 
+// Until end of file; `what` names it in an error.
+[[nodiscard]] Result<std::string> read_all(int fd, const std::string& what);
+[[nodiscard]] Result<void> write_all(int fd, std::string_view content, const std::string& what);
 // Whole content of a file; errno_value ENOENT when absent.
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 // Writes a temporary file in the same directory, then renames it: a reader sees the old content or the new, never half.

@@ -50,6 +50,11 @@ class Docs(unittest.TestCase):
         self.assertEqual([], docs.check_keys(net_conf, requests, "`mtu` `nic` xveth.dev/policy"))
         self.assertEqual(2, len(docs.check_keys(net_conf, requests, "`mtu`")))
 
+    def test_the_example_is_the_shipped_one(self):
+        self.assertEqual([], docs.check_example("a\n```json\n{\"a\": 1}\n```\n", '{"a":1}'))
+        self.assertEqual(1, len(docs.check_example("a\n```json\n{\"a\": 2}\n```\n", '{"a":1}')))
+        self.assertEqual(1, len(docs.check_example("nothing", '{"a":1}')))
+
     def test_links_lead_somewhere(self):
         with tempfile.TemporaryDirectory() as directory:
             page = pathlib.Path(directory, "a.md")

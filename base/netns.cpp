@@ -54,6 +54,12 @@ Result<Netns> Netns::open(const std::string& path) {
     return Netns{std::move(fd)};
 }
 
+Result<Netns> Netns::duplicate() const {
+    UniqueFd fd{::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 3)};
+    if (!fd.valid()) return errno_error(errno, "duplicate a namespace handle");
+    return Netns{std::move(fd)};
+}
+
 Result<std::uint64_t> Netns::cookie() const {
     auto scope = NetnsScope::enter(*this);
     if (!scope) return std::move(scope.error());

@@ -20,6 +20,8 @@ public:
     [[nodiscard]] static Result<Netns> open(const std::string& path);
 
     [[nodiscard]] int fd() const { return fd_.get(); }
+    // A second handle to the same namespace.
+    [[nodiscard]] Result<Netns> duplicate() const;
     // The kernel's number for this namespace, never used twice until reboot (SO_NETNS_COOKIE, Linux 5.14).
     [[nodiscard]] Result<std::uint64_t> cookie() const;
     [[nodiscard]] bool same_as(const Netns& other) const;  // by device and inode

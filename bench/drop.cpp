@@ -78,6 +78,7 @@ Result<void> bench_drop(const Settings& settings, Report& report) {
 
     interleave(series, settings.rounds);
     for (const auto& one : series) report.add(one);
+    note_disturbed(targets, report);
     report.add_ratio("drop.vs_ptp", series[0], series[1]);
     report.add_ratio("drop_ct.vs_ptp", series[2], series[3]);
     report.add_ratio("drop.vs_nic_drop", series[0], series[5]);

@@ -7,8 +7,6 @@
 #include <xvb_counting.skel.h>
 
 #include <cerrno>
-#include <numeric>
-#include <vector>
 
 #include "bench/topology.hpp"
 
@@ -56,12 +54,12 @@ Result<Receiver> Receiver::attach(const Netns& ns, const std::string& device, Ro
     return receiver;
 }
 
-Result<std::uint64_t> Receiver::counted() const {
+Result<std::vector<std::uint64_t>> Receiver::counted() const {
     const std::uint32_t key = 0;
     std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(::libbpf_num_possible_cpus()));
     if (::bpf_map_lookup_elem(::bpf_map__fd(object_->maps.counted), &key, per_cpu.data()) != 0)
         return errno_error(errno, "read the frame counter");
-    return std::accumulate(per_cpu.begin(), per_cpu.end(), std::uint64_t{0});
+    return per_cpu;
 }
 
 }  // namespace xveth::bench

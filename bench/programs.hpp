@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/netns.hpp"
 #include "base/result.hpp"
@@ -24,8 +25,8 @@ enum class Role : std::uint8_t {
 class Receiver {
 public:
     [[nodiscard]] static Result<Receiver> attach(const Netns& ns, const std::string& device, Role role);
-    // Datagrams counted since the start.
-    [[nodiscard]] Result<std::uint64_t> counted() const;
+    // Datagrams counted since the start, by CPU.
+    [[nodiscard]] Result<std::vector<std::uint64_t>> counted() const;
 
 private:
     struct Unload {

@@ -2,6 +2,7 @@
 // What drop and tx share: a rate by the receiver's counter, and proof of the way that the frames took.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "bench/generator.hpp"
 #include "bench/measure.hpp"
 #include "bench/programs.hpp"
+#include "bench/report.hpp"
 
 namespace xveth::bench {
 
@@ -27,15 +29,20 @@ struct Target {
     Receiver counter;               // what counts the frames at the end of their way
     std::vector<Receiver> helpers;  // programs on the way
     Way way = Way::stack;
+    unsigned disturbed = 0;  // bursts that were unequal work and measured again
 };
 
 // Sends for a moment so that neighbours, flows and caches are there before anything is measured.
 [[nodiscard]] Result<void> warm_up(Generator& generator);
 
 // A series that runs the generator for `seconds` a time. The rate is that of the frames that the counter saw, in Mpps.
-// It is refused when frames are missing there, or when the NIC's own statistics say that they went another way.
+// A burst counts only if all frames arrived, on the generator's CPU, and the NIC's own statistics say that they went the
+// right way; the series is refused when that fails several times in a row.
 // `target` must outlive it.
 [[nodiscard]] Series rate_series(const std::string& metric, Target& target, double seconds);
+
+// Says in the report how many bursts had to be repeated.
+void note_disturbed(const std::deque<Target>& targets, Report& report);
 
 // Keeps the calling thread on the last CPU that it may use.
 [[nodiscard]] Result<void> pin_to_last_cpu();

@@ -57,6 +57,7 @@ Result<void> bench_tx(const Settings& settings, Report& report) {
     }
     interleave(series, settings.rounds);
     for (const auto& one : series) report.add(one);
+    note_disturbed(targets, report);
     report.add_ratio("tx.vs_ptp", series[0], series[1]);
     return ok();
 }

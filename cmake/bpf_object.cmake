@@ -3,7 +3,9 @@
 # Gives the interface target xveth::bpf_NAME, whose include path (SYSTEM: generated code is not held to our warnings) has it.
 
 find_program(XVETH_BPF_CLANG NAMES clang DOC "clang that compiles the BPF programs")
-find_program(XVETH_BPFTOOL NAMES bpftool PATHS /usr/sbin /usr/local/sbin DOC "bpftool that generates the skeletons")
+# Ubuntu's /usr/sbin/bpftool is a script that runs none but the running kernel's; the real ones lie beside it.
+file(GLOB XVETH_LINUX_TOOLS LIST_DIRECTORIES true /usr/lib/linux-tools/*)
+find_program(XVETH_BPFTOOL NAMES bpftool HINTS ${XVETH_LINUX_TOOLS} PATHS /usr/sbin /usr/local/sbin DOC "bpftool that generates the skeletons")
 foreach(tool XVETH_BPF_CLANG XVETH_BPFTOOL)
   if(NOT ${tool})
     message(FATAL_ERROR "${tool} not found: run scripts/deps (Debian packages clang and bpftool)")

@@ -60,6 +60,12 @@ Result<Netns> Netns::duplicate() const {
     return Netns{std::move(fd)};
 }
 
+Result<Netns> Netns::from_fd(int fd) {
+    UniqueFd own{::fcntl(fd, F_DUPFD_CLOEXEC, 3)};
+    if (!own.valid()) return errno_error(errno, "take a handle to a network namespace");
+    return Netns{std::move(own)};
+}
+
 Result<std::uint64_t> Netns::cookie() const {
     auto scope = NetnsScope::enter(*this);
     if (!scope) return std::move(scope.error());

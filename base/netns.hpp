@@ -19,6 +19,9 @@ public:
     // nothing (also for a namespace file whose namespace is gone: an empty regular file), EINVAL when it is something else.
     [[nodiscard]] static Result<Netns> open(const std::string& path);
 
+    // A handle of its own to the namespace that `fd` stands for; `fd` stays its owner's.
+    [[nodiscard]] static Result<Netns> from_fd(int fd);
+
     [[nodiscard]] int fd() const { return fd_.get(); }
     // A second handle to the same namespace.
     [[nodiscard]] Result<Netns> duplicate() const;

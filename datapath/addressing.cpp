@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/addressing.hpp"
 
-#include <linux/rtnetlink.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -52,7 +50,7 @@ void add_once(std::vector<Route>& routes, Route route) {
 Result<void> add_link_local(netlink::Rtnl& rtnl, IfIndex device, const Mac& mac) {
     const netlink::Address address{.prefix = {.address = link_local_of(mac), .length = 64},
                                    .peer = {},
-                                   .scope = RT_SCOPE_LINK,
+                                   .scope = netlink::scope_link,
                                    .no_dad = true,
                                    .no_prefix_route = false,
                                    .tentative = false};
@@ -64,7 +62,7 @@ bool uses(const AddressPlan& plan, Family family) { return gateway_of(plan, fami
 netlink::Address usable_at_once(const IpPrefix& prefix) {
     return {.prefix = prefix,
             .peer = {},
-            .scope = RT_SCOPE_UNIVERSE,
+            .scope = netlink::scope_universe,
             .no_dad = true,
             .no_prefix_route = true,
             .tentative = false};
@@ -103,7 +101,7 @@ std::vector<Route> container_routes(const AddressPlan& plan, IfIndex device) {
         Route link_route;
         link_route.destination = IpPrefix::host(gateway);
         link_route.device = device;
-        link_route.scope = RT_SCOPE_LINK;
+        link_route.scope = netlink::scope_link;
         if (gateway.is_link_local() && gateway.family == Family::ipv6) continue;  // reached by fe80::/64 already
         add_once(routes, link_route);
     }
@@ -122,10 +120,10 @@ std::vector<Route> container_routes(const AddressPlan& plan, IfIndex device) {
         route.advmss = wanted.advmss;
         route.priority = wanted.priority;
         route.table = wanted.table;
-        if (wanted.scope == RT_SCOPE_LINK && !wanted.gateway) {
+        if (wanted.scope == netlink::scope_link && !wanted.gateway) {
             route.gateway.reset();
             route.onlink = false;
-            route.scope = RT_SCOPE_LINK;
+            route.scope = netlink::scope_link;
         }
         add_once(routes, route);
     }
@@ -179,7 +177,7 @@ Result<void> configure_host(Node& node, const VethPair& pair, const AddressPlan&
         Route route;
         route.destination = IpPrefix::host(address.prefix.address);
         route.device = device;
-        route.scope = RT_SCOPE_LINK;
+        route.scope = netlink::scope_link;
         if (auto added = node.rtnl.add_route(route); !added) return added;
     }
     return ok();

@@ -50,6 +50,10 @@ struct VethSpec {
     std::uint32_t queues = 1;  // rx = tx, both ends (kernel: numbers must be given on both, else the peer gets all CPUs)
 };
 
+// Scopes of addresses and routes: RT_SCOPE_UNIVERSE and RT_SCOPE_LINK.
+inline constexpr std::uint8_t scope_universe = 0;
+inline constexpr std::uint8_t scope_link = 253;
+
 struct Address {
     IpPrefix prefix;
     std::optional<IpAddress> peer;  // point-to-point remote

@@ -4,165 +4,217 @@
 #include <linux/genetlink.h>
 #include <linux/if.h>
 #include <linux/sockios.h>
-#include <netlink/attr.h>
 #include <netlink/genl/genl.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <set>
 
-#include "base/unique_fd.hpp"
+#include "netlink/messages.hpp"
 #include "netlink/system_rtnl.hpp"
 
 namespace xveth::netlink {
 namespace {
 
-Message ethtool_message(std::uint16_t family, std::uint8_t command, int header_attribute, IfIndex device) {
-    Message message = make_message(family, 0, genlmsghdr{.cmd = command, .version = 1, .reserved = 0});
-    nlattr* header = nla_nest_start(message.get(), header_attribute | NLA_F_NESTED);
-    nla_put_u32(message.get(), ETHTOOL_A_HEADER_DEV_INDEX, static_cast<std::uint32_t>(device));
-    nla_nest_end(message.get(), header);
+Message encode_request(std::uint16_t family, std::uint8_t command, int header_type, IfIndex device) {
+    Message message(family, 0);
+    message.header(genlmsghdr{.cmd = command, .version = ETHTOOL_GENL_VERSION, .reserved = 0});
+    message.nest(header_type, [&](Message& header) {
+        header.put_u32(ETHTOOL_A_HEADER_DEV_INDEX, static_cast<std::uint32_t>(device));
+    });
     return message;
 }
 
-// The names in a bit set that lists its members (no mask).
-std::set<std::string> names_of(nlattr* bitset) {
-    std::set<std::string> names;
-    if (bitset == nullptr) return names;
-    nlattr* bits = nla_find(static_cast<nlattr*>(nla_data(bitset)), nla_len(bitset), ETHTOOL_A_BITSET_BITS);
-    if (bits == nullptr) return names;
-    nlattr* bit = nullptr;
-    int left = 0;
-    nla_for_each_nested(bit, bits, left) {
-        nlattr* name = nla_find(static_cast<nlattr*>(nla_data(bit)), nla_len(bit), ETHTOOL_A_BITSET_BIT_NAME);
-        if (name != nullptr) names.emplace(nla_get_string(name));
-    }
-    return names;
+// visit(name, value) for each bit that a bitset lists by name.
+template <class Visit>
+void for_each_bit(const Attributes& bitset, Visit visit) {
+    bitset.nested(ETHTOOL_A_BITSET_BITS).for_each([&](int, const Attributes& bit) {
+        visit(bit.text(ETHTOOL_A_BITSET_BIT_NAME), bit.has(ETHTOOL_A_BITSET_BIT_VALUE));
+    });
 }
 
-void put_wanted(nl_msg* message, const std::vector<Feature>& features) {
-    nlattr* wanted = nla_nest_start(message, ETHTOOL_A_FEATURES_WANTED | NLA_F_NESTED);
-    nlattr* bits = nla_nest_start(message, ETHTOOL_A_BITSET_BITS | NLA_F_NESTED);
-    for (const auto& feature : features) {
-        nlattr* bit = nla_nest_start(message, ETHTOOL_A_BITSET_BITS_BIT | NLA_F_NESTED);
-        nla_put_string(message, ETHTOOL_A_BITSET_BIT_NAME, feature.name.c_str());
-        if (feature.on) nla_put_flag(message, ETHTOOL_A_BITSET_BIT_VALUE);
-        nla_nest_end(message, bit);
-    }
-    nla_nest_end(message, bits);
-    nla_nest_end(message, wanted);
+// HW lists every feature there is, with those that can be changed set; ACTIVE and NOCHANGE list what is in them.
+std::map<std::string, FeatureState> parse_features(const Attributes& attributes) {
+    std::map<std::string, FeatureState> features;
+    for_each_bit(attributes.nested(ETHTOOL_A_FEATURES_HW),
+                 [&](const std::string& name, bool in_hardware) { features[name].changeable = in_hardware; });
+    for_each_bit(attributes.nested(ETHTOOL_A_FEATURES_NOCHANGE),
+                 [&](const std::string& name, bool) { features[name].changeable = false; });
+    for_each_bit(attributes.nested(ETHTOOL_A_FEATURES_ACTIVE),
+                 [&](const std::string& name, bool) { features[name].active = true; });
+    return features;
 }
 
-// The old ioctl interface: statistics have no netlink form for drivers' own counters.
-class EthtoolIoctl {
+// Those that have another value than the wanted one. A feature that the kernel does not know is off.
+std::vector<Feature> differing(const std::map<std::string, FeatureState>& now, const std::vector<Feature>& wanted) {
+    std::vector<Feature> others;
+    for (const auto& feature : wanted) {
+        const auto known = now.find(feature.name);
+        const bool active = known != now.end() && known->second.active;
+        if (active != feature.on) others.push_back(feature);
+    }
+    return others;
+}
+
+Error refused(IfIndex device, const std::vector<Feature>& features, std::string_view why) {
+    std::string text = "set features of " + device_text(device) + ":";
+    for (const auto& feature : features) text += " " + feature.name + (feature.on ? " on" : " off");
+    return {.code = 100, .errno_value = EOPNOTSUPP, .text = text + ": " + std::string(why), .hint = {}};
+}
+
+// `ethtool -S` by ioctl: the strings of driver statistics have no message of their own in netlink that also has values.
+class StatisticsReader {
 public:
-    EthtoolIoctl(int fd, const std::string& name) : fd_(fd) { std::strncpy(request_.ifr_name, name.c_str(), IFNAMSIZ - 1); }
-    bool call(void* command) {
-        request_.ifr_data = static_cast<char*>(command);
-        return ::ioctl(fd_, SIOCETHTOOL, &request_) == 0;
+    StatisticsReader(int socket, const std::string& device) : socket_(socket) {
+        std::copy_n(device.begin(), std::min<std::size_t>(device.size(), IFNAMSIZ - 1), request_.ifr_name);
+    }
+
+    Result<std::map<std::string, std::uint64_t>> read() {
+        ethtool_drvinfo info{};
+        info.cmd = ETHTOOL_GDRVINFO;
+        auto told = call(&info);
+        if (!told && told.error().errno_value == EOPNOTSUPP) return std::map<std::string, std::uint64_t>{};
+        if (!told) return std::move(told.error());
+        if (info.n_stats == 0) return std::map<std::string, std::uint64_t>{};
+        auto names = read_block<ethtool_gstrings>(ETHTOOL_GSTRINGS, info.n_stats, ETH_GSTRING_LEN);
+        if (!names) return std::move(names.error());
+        auto values = read_block<ethtool_stats>(ETHTOOL_GSTATS, info.n_stats, sizeof(std::uint64_t));
+        if (!values) return std::move(values.error());
+        return pair_up(*names, *values, info.n_stats);
     }
 
 private:
-    int fd_;
+    // A header that is followed by `count` elements.
+    template <class Header>
+    Result<std::vector<std::uint8_t>> read_block(std::uint32_t command, std::uint32_t count, std::size_t element) {
+        Header header{};
+        header.cmd = command;
+        if constexpr (requires { header.string_set; }) {
+            header.string_set = ETH_SS_STATS;
+            header.len = count;
+        } else {
+            header.n_stats = count;
+        }
+        std::vector<std::uint8_t> block(sizeof header + count * element);
+        std::memcpy(block.data(), &header, sizeof header);
+        if (auto read = call(block.data()); !read) return std::move(read.error());
+        block.erase(block.begin(), block.begin() + sizeof header);
+        return block;
+    }
+
+    Result<void> call(void* argument) {
+        request_.ifr_data = static_cast<char*>(argument);
+        if (::ioctl(socket_, SIOCETHTOOL, &request_) == 0) return ok();
+        return errno_error(errno, std::string("read driver statistics of ") + request_.ifr_name).with_code(100);
+    }
+
+    static std::map<std::string, std::uint64_t> pair_up(const std::vector<std::uint8_t>& names,
+                                                        const std::vector<std::uint8_t>& values, std::size_t count) {
+        std::map<std::string, std::uint64_t> statistics;
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto* name = reinterpret_cast<const char*>(names.data()) + i * ETH_GSTRING_LEN;
+            std::uint64_t value = 0;
+            std::memcpy(&value, values.data() + i * sizeof value, sizeof value);
+            statistics[std::string(name, ::strnlen(name, ETH_GSTRING_LEN))] = value;
+        }
+        return statistics;
+    }
+
+    int socket_;
     ifreq request_{};
 };
 
-std::uint32_t statistics_count(EthtoolIoctl& device) {
-    std::array<std::uint32_t, (sizeof(ethtool_sset_info) / 4) + 1> buffer{};
-    auto* info = reinterpret_cast<ethtool_sset_info*>(buffer.data());
-    info->cmd = ETHTOOL_GSSET_INFO;
-    info->sset_mask = 1ULL << static_cast<unsigned>(ETH_SS_STATS);
-    return device.call(info) && info->sset_mask != 0 ? buffer.back() : 0;
-}
-
 }  // namespace
 
-Result<std::map<std::string, FeatureState>> SystemRtnl::features(IfIndex device) {
-    auto family = genl_family(ETHTOOL_GENL_NAME);
-    if (!family) return std::move(family.error());
-    std::map<std::string, FeatureState> states;
-    auto done = (*generic())->request(
-        ethtool_message(*family, ETHTOOL_MSG_FEATURES_GET, ETHTOOL_A_FEATURES_HEADER, device), "read features",
-        [&](nlmsghdr* header) {
-            std::array<nlattr*, ETHTOOL_A_FEATURES_MAX + 1> a{};
-            nlmsg_parse(header, GENL_HDRLEN, a.data(), ETHTOOL_A_FEATURES_MAX, nullptr);
-            for (const auto& name : names_of(a[ETHTOOL_A_FEATURES_HW])) states[name].changeable = true;
-            for (const auto& name : names_of(a[ETHTOOL_A_FEATURES_ACTIVE])) states[name].active = true;
-            for (const auto& name : names_of(a[ETHTOOL_A_FEATURES_NOCHANGE])) states[name].changeable = false;
+Message encode_set_features(std::uint16_t family, IfIndex device, const std::vector<Feature>& features) {
+    auto message = encode_request(family, ETHTOOL_MSG_FEATURES_SET, ETHTOOL_A_FEATURES_HEADER, device);
+    message.nest(ETHTOOL_A_FEATURES_WANTED, [&](Message& bitset) {
+        bitset.nest(ETHTOOL_A_BITSET_BITS, [&](Message& bits) {
+            for (const auto& feature : features)
+                bits.nest(ETHTOOL_A_BITSET_BITS_BIT, [&](Message& bit) {
+                    bit.put_text(ETHTOOL_A_BITSET_BIT_NAME, feature.name);
+                    if (feature.on) bit.put_flag(ETHTOOL_A_BITSET_BIT_VALUE);
+                });
         });
-    if (!done) return std::move(done.error());
-    return states;
+    });
+    return message;
 }
 
-Result<void> SystemRtnl::set_features(IfIndex device, const std::vector<Feature>& features_wanted) {
-    auto family = genl_family(ETHTOOL_GENL_NAME);
+Result<Socket*> SystemRtnl::generic() {
+    if (generic_) return &*generic_;
+    auto socket = Socket::open(ns_, NETLINK_GENERIC);
+    if (!socket) return std::move(socket.error());
+    generic_ = std::move(*socket);
+    return &*generic_;
+}
+
+Result<std::uint16_t> SystemRtnl::generic_family(const std::string& name) {
+    if (const auto known = generic_families_.find(name); known != generic_families_.end()) return known->second;
+    auto socket = generic();
+    if (!socket) return std::move(socket.error());
+    Message message(GENL_ID_CTRL, 0);
+    message.header(genlmsghdr{.cmd = CTRL_CMD_GETFAMILY, .version = 1, .reserved = 0})
+        .put_text(CTRL_ATTR_FAMILY_NAME, name);
+    auto answer = (*socket)->get(message, "look for generic netlink family " + name);
+    if (!answer) return std::move(answer.error());
+    return generic_families_[name] = answer->attributes<genlmsghdr>().u16(CTRL_ATTR_FAMILY_ID);
+}
+
+Result<std::map<std::string, FeatureState>> SystemRtnl::features(IfIndex device) {
+    auto family = generic_family(ETHTOOL_GENL_NAME);
     if (!family) return std::move(family.error());
-    Message message = ethtool_message(*family, ETHTOOL_MSG_FEATURES_SET, ETHTOOL_A_FEATURES_HEADER, device);
-    put_wanted(message.get(), features_wanted);
-    if (auto set = (*generic())->request(std::move(message), "set features"); !set) return set;
-    // The kernel acknowledges a request that it could only partly fulfil.
+    auto message = encode_request(*family, ETHTOOL_MSG_FEATURES_GET, ETHTOOL_A_FEATURES_HEADER, device);
+    auto answer = (*generic())->get(message, "read features of " + device_text(device));
+    if (!answer) return std::move(answer.error());
+    return parse_features(answer->attributes<genlmsghdr>());
+}
+
+// The kernel sets what it can and calls that a success, so the values are read back.
+Result<void> SystemRtnl::set_features(IfIndex device, const std::vector<Feature>& wanted) {
     auto now = features(device);
     if (!now) return std::move(now.error());
-    for (const auto& feature : features_wanted) {
-        const auto state = now->find(feature.name);
-        if ((state != now->end() && state->second.active) != feature.on)
-            return Error{.code = 100,
-                         .errno_value = EOPNOTSUPP,
-                         .text = "feature " + feature.name + " stays " + (feature.on ? "off" : "on") + " on ifindex " +
-                                 std::to_string(static_cast<std::uint32_t>(device)),
-                         .hint = {}};
-    }
-    return ok();
+    const auto changes = differing(*now, wanted);
+    if (changes.empty()) return ok();
+    auto impossible = changes;
+    std::erase_if(impossible, [&](const Feature& feature) {
+        const auto known = now->find(feature.name);
+        return known != now->end() && known->second.changeable;
+    });
+    if (!impossible.empty()) return refused(device, impossible, "unknown here, or fixed");
+
+    auto message = encode_set_features(generic_families_.at(ETHTOOL_GENL_NAME), device, changes);
+    auto set = (*generic())->execute(message, "set features of " + device_text(device));
+    if (!set) return set;
+    auto then = features(device);
+    if (!then) return std::move(then.error());
+    const auto unchanged = differing(*then, wanted);
+    return unchanged.empty() ? ok() : refused(device, unchanged, "the device did not follow");
 }
 
 Result<Channels> SystemRtnl::channels(IfIndex device) {
-    auto family = genl_family(ETHTOOL_GENL_NAME);
+    auto family = generic_family(ETHTOOL_GENL_NAME);
     if (!family) return std::move(family.error());
-    Channels channels;
-    auto done = (*generic())->request(
-        ethtool_message(*family, ETHTOOL_MSG_CHANNELS_GET, ETHTOOL_A_CHANNELS_HEADER, device), "read channels",
-        [&](nlmsghdr* header) {
-            std::array<nlattr*, ETHTOOL_A_CHANNELS_MAX + 1> a{};
-            nlmsg_parse(header, GENL_HDRLEN, a.data(), ETHTOOL_A_CHANNELS_MAX, nullptr);
-            const auto count = [&](std::size_t type) { return a.at(type) == nullptr ? 0 : nla_get_u32(a.at(type)); };
-            const std::uint32_t combined = count(ETHTOOL_A_CHANNELS_COMBINED_COUNT);
-            channels = {.rx = count(ETHTOOL_A_CHANNELS_RX_COUNT) + combined,
-                        .tx = count(ETHTOOL_A_CHANNELS_TX_COUNT) + combined};
-        });
-    if (!done) return std::move(done.error());
-    return channels;
+    auto message = encode_request(*family, ETHTOOL_MSG_CHANNELS_GET, ETHTOOL_A_CHANNELS_HEADER, device);
+    auto answer = (*generic())->get(message, "read channels of " + device_text(device));
+    if (!answer) return std::move(answer.error());
+    const auto attributes = answer->attributes<genlmsghdr>();
+    const std::uint32_t combined = attributes.u32(ETHTOOL_A_CHANNELS_COMBINED_COUNT);
+    return Channels{.rx = attributes.u32(ETHTOOL_A_CHANNELS_RX_COUNT) + combined,
+                    .tx = attributes.u32(ETHTOOL_A_CHANNELS_TX_COUNT) + combined};
 }
 
 Result<std::map<std::string, std::uint64_t>> SystemRtnl::driver_statistics(IfIndex device) {
-    std::map<std::string, std::uint64_t> values;
     auto link = find_link(device);
     if (!link) return std::move(link.error());
-    if (!*link) return errno_error(ENODEV, "read driver statistics").with_code(100);
+    if (!*link) return errno_error(ENODEV, "read driver statistics of " + device_text(device)).with_code(100);
     auto scope = NetnsScope::enter(ns_);
-    if (!scope) return std::move(scope.error()).or_code(100);
-    const UniqueFd fd{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-    EthtoolIoctl ioctl(fd.get(), (*link)->name);
-    const std::size_t count = statistics_count(ioctl);
-    if (count == 0) return values;
-
-    std::vector<std::uint32_t> names((sizeof(ethtool_gstrings) + count * ETH_GSTRING_LEN + 3) / 4);
-    auto* strings = reinterpret_cast<ethtool_gstrings*>(names.data());
-    strings->cmd = ETHTOOL_GSTRINGS;
-    strings->string_set = ETH_SS_STATS;
-    strings->len = static_cast<std::uint32_t>(count);
-    std::vector<std::uint64_t> numbers(1 + count);
-    auto* stats = reinterpret_cast<ethtool_stats*>(numbers.data());
-    stats->cmd = ETHTOOL_GSTATS;
-    stats->n_stats = static_cast<std::uint32_t>(count);
-    if (!ioctl.call(strings) || !ioctl.call(stats)) return errno_error(errno, "read driver statistics").with_code(100);
-    const char* text = reinterpret_cast<const char*>(names.data()) + sizeof(ethtool_gstrings);
-    for (std::size_t i = 0; i < count; ++i)
-        values[std::string(text + i * ETH_GSTRING_LEN, ::strnlen(text + i * ETH_GSTRING_LEN, ETH_GSTRING_LEN))] =
-            numbers[i + 1];
-    return values;
+    if (!scope) return std::move(scope.error()).with_code(100);
+    const UniqueFd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    if (!socket.valid()) return errno_error(errno, "open a socket for driver statistics").with_code(100);
+    return StatisticsReader(socket.get(), (*link)->name).read();
 }
 
 }  // namespace xveth::netlink

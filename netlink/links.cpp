@@ -1,172 +1,211 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <linux/if.h>
-#include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
-#include <netlink/attr.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 
+#include "netlink/messages.hpp"
 #include "netlink/system_rtnl.hpp"
 
 namespace xveth::netlink {
 namespace {
 
-using Attributes = std::array<nlattr*, IFLA_MAX + 1>;
+ifinfomsg device_header(IfIndex device) {
+    ifinfomsg header{};
+    header.ifi_index = number(device);
+    return header;
+}
 
-std::string string_of(nlattr* attribute) { return attribute == nullptr ? std::string{} : nla_get_string(attribute); }
-std::uint32_t u32_of(nlattr* attribute) { return attribute == nullptr ? 0 : nla_get_u32(attribute); }
+// Statistics are half of a link message, and collecting them asks every CPU.
+Message encode_get_link(IfIndex device) {
+    Message message(RTM_GETLINK, 0);
+    message.header(device_header(device)).put_u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+    return message;
+}
 
-void decode_xdp(nlattr* xdp, Link& link) {
-    std::array<nlattr*, IFLA_XDP_MAX + 1> part{};
-    if (xdp == nullptr || nla_parse_nested(part.data(), IFLA_XDP_MAX, xdp, nullptr) < 0) return;
-    switch (part[IFLA_XDP_ATTACHED] == nullptr ? 0 : nla_get_u8(part[IFLA_XDP_ATTACHED])) {
-        case XDP_ATTACHED_DRV: link.xdp_mode = XdpMode::native; break;
-        case XDP_ATTACHED_SKB: link.xdp_mode = XdpMode::generic; break;
-        case XDP_ATTACHED_HW: link.xdp_mode = XdpMode::offloaded; break;
-        case XDP_ATTACHED_MULTI: link.xdp_mode = XdpMode::multiple; break;
-        default: return;
+Message encode_set_link(IfIndex device) {
+    Message message(RTM_SETLINK, 0);
+    message.header(device_header(device));
+    return message;
+}
+
+void put_no_ipv6_autoconf(Message& message) {
+    message.nest(IFLA_AF_SPEC, [](Message& families) {
+        families.nest(AF_INET6, [](Message& ipv6) {
+            ipv6.put_u8(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
+        });
+    });
+}
+
+// A device without IPv6 (EAFNOSUPPORT) configures no IPv6 address by itself either.
+Result<void> accept_lack_of_ipv6(Result<void> result) {
+    if (!result && result.error().errno_value == EAFNOSUPPORT) return ok();
+    return result;
+}
+
+void put_veth_end(Message& message, const VethEnd& end, const VethSpec& spec) {
+    message.put_text(IFLA_IFNAME, end.name)
+        .put_u32(IFLA_NET_NS_FD, static_cast<std::uint32_t>(end.netns_fd))
+        .put_bytes(IFLA_ADDRESS, end.mac.bytes)
+        .put_u32(IFLA_MTU, spec.mtu)
+        .put_u32(IFLA_NUM_RX_QUEUES, spec.queues)
+        .put_u32(IFLA_NUM_TX_QUEUES, spec.queues);
+}
+
+XdpMode parse_xdp_mode(std::uint8_t attached) {
+    switch (attached) {
+        case XDP_ATTACHED_DRV: return XdpMode::native;
+        case XDP_ATTACHED_SKB: return XdpMode::generic;
+        case XDP_ATTACHED_HW: return XdpMode::offloaded;
+        case XDP_ATTACHED_MULTI: return XdpMode::multiple;
+        default: return XdpMode::none;
     }
-    link.xdp_program_id = u32_of(part[IFLA_XDP_DRV_PROG_ID]);
-    if (link.xdp_program_id == 0) link.xdp_program_id = u32_of(part[IFLA_XDP_PROG_ID]);
 }
 
-Link decode_link(nlmsghdr* header) {
-    const auto* info = static_cast<ifinfomsg*>(nlmsg_data(header));
-    Attributes a{};
-    nlmsg_parse(header, sizeof *info, a.data(), IFLA_MAX, nullptr);
-    Link link;
-    link.index = IfIndex{static_cast<std::uint32_t>(info->ifi_index)};
-    link.up = (info->ifi_flags & IFF_UP) != 0;
-    link.loopback = (info->ifi_flags & IFF_LOOPBACK) != 0;
-    link.name = string_of(a[IFLA_IFNAME]);
-    link.alias = string_of(a[IFLA_IFALIAS]);
-    link.mtu = u32_of(a[IFLA_MTU]);
-    link.max_mtu = u32_of(a[IFLA_MAX_MTU]);
-    link.rx_queues = u32_of(a[IFLA_NUM_RX_QUEUES]);
-    link.tx_queues = u32_of(a[IFLA_NUM_TX_QUEUES]);
-    link.peer = IfIndex{u32_of(a[IFLA_LINK])};
-    link.master = IfIndex{u32_of(a[IFLA_MASTER])};
-    if (a[IFLA_LINK_NETNSID] != nullptr) link.peer_netns_id = nla_get_s32(a[IFLA_LINK_NETNSID]);
-    if (a[IFLA_ADDRESS] != nullptr && nla_len(a[IFLA_ADDRESS]) == 6)
-        nla_memcpy(link.mac.bytes.data(), a[IFLA_ADDRESS], 6);
-    std::array<nlattr*, IFLA_INFO_MAX + 1> part{};
-    if (a[IFLA_LINKINFO] != nullptr && nla_parse_nested(part.data(), IFLA_INFO_MAX, a[IFLA_LINKINFO], nullptr) >= 0)
-        link.kind = string_of(part[IFLA_INFO_KIND]);
-    decode_xdp(a[IFLA_XDP], link);
-    return link;
+void parse_xdp(const Attributes& xdp, Link& link) {
+    link.xdp_mode = parse_xdp_mode(xdp.u8(IFLA_XDP_ATTACHED));
+    link.xdp_program_id = xdp.has(IFLA_XDP_DRV_PROG_ID) ? xdp.u32(IFLA_XDP_DRV_PROG_ID) : xdp.u32(IFLA_XDP_PROG_ID);
 }
 
-Message link_request(int type, int flags, IfIndex device) {
-    return make_message(type, flags, ifinfomsg{.ifi_family = AF_UNSPEC, .__ifi_pad = 0, .ifi_type = 0,
-                                               .ifi_index = static_cast<int>(device), .ifi_flags = 0, .ifi_change = 0});
-}
-
-void put_no_ipv6_autoconf(nl_msg* message) {
-    nlattr* families = nla_nest_start(message, IFLA_AF_SPEC);
-    nlattr* inet6 = nla_nest_start(message, AF_INET6);
-    nla_put_u8(message, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
-    nla_nest_end(message, inet6);
-    nla_nest_end(message, families);
-}
-
-// Queue numbers stand on both ends: given on one alone, the kernel gives the other as many as there are CPUs.
-void put_veth_end(nl_msg* message, const VethEnd& end, const VethSpec& spec) {
-    nla_put_string(message, IFLA_IFNAME, end.name.c_str());
-    nla_put(message, IFLA_ADDRESS, 6, end.mac.bytes.data());
-    nla_put_u32(message, IFLA_MTU, spec.mtu);
-    nla_put_u32(message, IFLA_NUM_TX_QUEUES, spec.queues);
-    nla_put_u32(message, IFLA_NUM_RX_QUEUES, spec.queues);
-    nla_put_u32(message, IFLA_NET_NS_FD, static_cast<std::uint32_t>(end.netns_fd));
+Result<std::optional<Link>> absence_is_nothing(Result<Received> answer) {
+    if (answer) return std::optional<Link>(parse_link(*answer));
+    if (answer.error().errno_value == ENODEV) return std::optional<Link>{};
+    return std::move(answer.error());
 }
 
 }  // namespace
 
-Result<std::optional<Link>> SystemRtnl::get_link(Message message, const std::string& phrase) {
-    nla_put_u32(message.get(), IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
-    std::optional<Link> link;
-    auto done = route_.request(std::move(message), phrase, [&](nlmsghdr* header) { link = decode_link(header); });
-    if (done) return link;
-    if (done.error().errno_value == ENODEV) return std::optional<Link>{};
-    return std::move(done.error());
+Message encode_create_veth(const VethSpec& spec) {
+    Message message(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);
+    message.header(ifinfomsg{});
+    put_veth_end(message, spec.host, spec);
+    message.nest(IFLA_LINKINFO, [&](Message& info) {
+        info.put_text(IFLA_INFO_KIND, "veth");
+        info.nest(IFLA_INFO_DATA, [&](Message& data) {
+            data.nest_with_header(VETH_INFO_PEER, ifinfomsg{},
+                                  [&](Message& peer) { put_veth_end(peer, spec.container, spec); });
+        });
+    });
+    return message;
+}
+
+Link parse_link(const Received& message) {
+    const auto header = message.header<ifinfomsg>();
+    const auto attributes = message.attributes<ifinfomsg>();
+    Link link;
+    link.index = IfIndex{static_cast<std::uint32_t>(header.ifi_index)};
+    link.name = attributes.text(IFLA_IFNAME);
+    link.kind = attributes.nested(IFLA_LINKINFO).text(IFLA_INFO_KIND);
+    if (const auto mac = attributes.bytes(IFLA_ADDRESS); mac.size() == link.mac.bytes.size())
+        std::ranges::copy(mac, link.mac.bytes.begin());
+    link.alias = attributes.text(IFLA_IFALIAS);
+    link.mtu = attributes.u32(IFLA_MTU);
+    link.max_mtu = attributes.u32(IFLA_MAX_MTU);
+    link.up = (header.ifi_flags & IFF_UP) != 0;
+    link.loopback = (header.ifi_flags & IFF_LOOPBACK) != 0;
+    link.rx_queues = attributes.u32(IFLA_NUM_RX_QUEUES);
+    link.tx_queues = attributes.u32(IFLA_NUM_TX_QUEUES);
+    link.peer = IfIndex{attributes.u32(IFLA_LINK)};
+    link.peer_netns_id = attributes.find_value<std::int32_t>(IFLA_LINK_NETNSID);
+    link.master = IfIndex{attributes.u32(IFLA_MASTER)};
+    parse_xdp(attributes.nested(IFLA_XDP), link);
+    return link;
 }
 
 Result<std::optional<Link>> SystemRtnl::find_link(const std::string& name) {
-    Message message = link_request(RTM_GETLINK, 0, IfIndex::none);
-    nla_put_string(message.get(), IFLA_IFNAME, name.c_str());
-    return get_link(std::move(message), "read link " + name);
+    if (name.empty() || name.size() >= IFNAMSIZ) return std::optional<Link>{};
+    auto message = encode_get_link(IfIndex::none);
+    message.put_text(IFLA_IFNAME, name);
+    return absence_is_nothing(route_.get(message, "look for device " + name));
 }
 
 Result<std::optional<Link>> SystemRtnl::find_link(IfIndex index) {
     if (index == IfIndex::none) return std::optional<Link>{};
-    return get_link(link_request(RTM_GETLINK, 0, index),
-                    "read link with ifindex " + std::to_string(static_cast<std::uint32_t>(index)));
+    auto message = encode_get_link(index);
+    return absence_is_nothing(route_.get(message, "look for " + device_text(index)));
 }
 
 Result<std::vector<Link>> SystemRtnl::list_links() {
+    auto message = encode_get_link(IfIndex::none);
+    auto answers = route_.dump(message, "list devices");
+    if (!answers) return std::move(answers.error());
     std::vector<Link> links;
-    const auto make = [] {
-        Message message = link_request(RTM_GETLINK, 0, IfIndex::none);
-        nla_put_u32(message.get(), IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
-        return message;
-    };
-    auto done = route_.dump(make, "list links", [&](nlmsghdr* header) { links.push_back(decode_link(header)); },
-                            [&] { links.clear(); });
-    if (!done) return std::move(done.error());
+    for (const auto& answer : *answers) links.push_back(parse_link(answer));
     return links;
 }
 
 Result<void> SystemRtnl::create_veth(const VethSpec& spec) {
-    Message message = link_request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, IfIndex::none);
-    nl_msg* m = message.get();
-    put_veth_end(m, spec.host, spec);
-    if (spec.host.no_ipv6_autoconf) put_no_ipv6_autoconf(m);
-    nlattr* info = nla_nest_start(m, IFLA_LINKINFO);
-    nla_put_string(m, IFLA_INFO_KIND, "veth");
-    nlattr* data = nla_nest_start(m, IFLA_INFO_DATA);
-    nlattr* peer = nla_nest_start(m, VETH_INFO_PEER);
-    ifinfomsg header{};
-    nlmsg_append(m, &header, sizeof header, NLMSG_ALIGNTO);
-    put_veth_end(m, spec.container, spec);
-    nla_nest_end(m, peer);
-    nla_nest_end(m, data);
-    nla_nest_end(m, info);
-    return route_.request(std::move(message), "create veth pair " + spec.host.name + "/" + spec.container.name);
+    const std::string what = "create veth pair " + spec.host.name + "/" + spec.container.name;
+    auto message = encode_create_veth(spec);
+    if (auto created = route_.execute(message, what); !created) return created;
+    auto outer = finish_veth_end(spec.host);
+    auto inner = outer ? finish_veth_end(spec.container) : ok();
+    if (outer && inner) return ok();
+    Error error = std::move(outer ? inner.error() : outer.error()).in(what);
+    if (auto removed = remove_veth_end(spec.host); !removed) error.text += "; " + removed.error().text;
+    return error;
 }
 
-Result<void> SystemRtnl::change_link(IfIndex device, unsigned flags, unsigned mask, const std::string& phrase,
-                                     const std::function<void(nl_msg*)>& attributes) {
-    Message message = make_message(RTM_NEWLINK, 0,
-                                   ifinfomsg{.ifi_family = AF_UNSPEC, .__ifi_pad = 0, .ifi_type = 0,
-                                             .ifi_index = static_cast<int>(device), .ifi_flags = flags, .ifi_change = mask});
-    if (attributes) attributes(message.get());
-    return route_.request(std::move(message),
-                          phrase + " of ifindex " + std::to_string(static_cast<std::uint32_t>(device)));
+// RTM_NEWLINK ignores IFLA_AF_SPEC when it creates a device; until the device is up there is time to say it.
+Result<void> SystemRtnl::finish_veth_end(const VethEnd& end) {
+    if (!end.no_ipv6_autoconf) return ok();
+    auto message = encode_set_link(IfIndex::none);
+    message.put_text(IFLA_IFNAME, end.name);
+    put_no_ipv6_autoconf(message);
+    return accept_lack_of_ipv6(execute_at(end, message, "switch IPv6 autoconfiguration off"));
+}
+
+Result<void> SystemRtnl::remove_veth_end(const VethEnd& end) {
+    Message message(RTM_DELLINK, 0);
+    message.header(ifinfomsg{}).put_text(IFLA_IFNAME, end.name);
+    return execute_at(end, message, "remove " + end.name);
+}
+
+Result<void> SystemRtnl::execute_at(const VethEnd& end, Message& message, const std::string& what) {
+    auto ns = Netns::from_fd(end.netns_fd);
+    if (!ns) return std::move(ns.error()).with_code(100);
+    if (ns->same_as(ns_)) return route_.execute(message, what);
+    auto there = Socket::open(*ns, NETLINK_ROUTE);
+    if (!there) return std::move(there.error());
+    return there->execute(message, what);
 }
 
 Result<void> SystemRtnl::set_alias(IfIndex device, const std::string& alias) {
-    return change_link(device, 0, 0, "set alias", [&](nl_msg* m) { nla_put_string(m, IFLA_IFALIAS, alias.c_str()); });
+    auto message = encode_set_link(device);
+    // Without the closing NUL: the kernel counts the attribute's bytes.
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(alias.data());
+    message.put_bytes(IFLA_IFALIAS, {bytes, alias.size()});
+    return route_.execute(message, "set the alias of " + device_text(device));
 }
 
 Result<void> SystemRtnl::set_mtu(IfIndex device, std::uint32_t mtu) {
-    return change_link(device, 0, 0, "set mtu", [&](nl_msg* m) { nla_put_u32(m, IFLA_MTU, mtu); });
+    auto message = encode_set_link(device);
+    message.put_u32(IFLA_MTU, mtu);
+    return route_.execute(message, "set MTU " + std::to_string(mtu) + " of " + device_text(device));
 }
 
 Result<void> SystemRtnl::set_up(IfIndex device, bool up) {
-    return change_link(device, up ? IFF_UP : 0, IFF_UP, up ? "set up" : "set down", {});
+    auto header = device_header(device);
+    header.ifi_change = IFF_UP;
+    header.ifi_flags = up ? static_cast<unsigned>(IFF_UP) : 0U;
+    Message message(RTM_SETLINK, 0);
+    message.header(header);
+    return route_.execute(message, (up ? "set up " : "set down ") + device_text(device));
 }
 
 Result<void> SystemRtnl::set_no_ipv6_autoconf(IfIndex device) {
-    return change_link(device, 0, 0, "switch off IPv6 autoconfiguration", put_no_ipv6_autoconf);
+    auto message = encode_set_link(device);
+    put_no_ipv6_autoconf(message);
+    return accept_lack_of_ipv6(route_.execute(message, "switch IPv6 autoconfiguration off on " + device_text(device)));
 }
 
 Result<void> SystemRtnl::remove_link_if_present(IfIndex device) {
-    auto done = route_.request(link_request(RTM_DELLINK, 0, device),
-                               "remove link with ifindex " + std::to_string(static_cast<std::uint32_t>(device)));
-    if (!done && done.error().errno_value == ENODEV) return ok();
-    return done;
+    Message message(RTM_DELLINK, 0);
+    message.header(device_header(device));
+    return absence_is_success(route_.execute(message, "remove " + device_text(device)));
 }
 
 }  // namespace xveth::netlink

@@ -20,7 +20,7 @@
 
 namespace xveth::netlink {
 
-inline int raw(IfIndex index) { return static_cast<int>(index); }
+inline int number(IfIndex index) { return static_cast<int>(index); }
 int address_family(Family family);
 
 // A request under construction. An attribute that finds no room marks the message; sending it then fails.

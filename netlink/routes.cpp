@@ -1,137 +1,184 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <linux/rtnetlink.h>
-#include <netlink/attr.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 
-#include "netlink/ip_attributes.hpp"
+#include "netlink/messages.hpp"
 #include "netlink/system_rtnl.hpp"
 
 namespace xveth::netlink {
 namespace {
 
-using Attributes = std::array<nlattr*, RTA_MAX + 1>;
+std::uint32_t table_of(const Route& route) { return route.table == 0 ? std::uint32_t{RT_TABLE_MAIN} : route.table; }
 
-std::uint32_t table_of(const Route& route) {
-    return route.table == 0 ? static_cast<std::uint32_t>(RT_TABLE_MAIN) : route.table;
+// struct rtvia ends in an array without size.
+void put_gateway_of_other_family(Message& message, const IpAddress& gateway) {
+    std::vector<std::uint8_t> via(sizeof(rtvia) + gateway.size());
+    const auto family = static_cast<std::uint16_t>(address_family(gateway.family));
+    std::memcpy(via.data(), &family, sizeof family);
+    std::copy_n(gateway.bytes.begin(), gateway.size(), via.begin() + sizeof(rtvia));
+    message.put_bytes(RTA_VIA, via);
 }
 
-Message route_message(int type, int flags, const Route& route) {
+std::optional<IpAddress> parse_via(std::span<const std::uint8_t> via) {
+    std::uint16_t raw_family = 0;
+    if (via.size() < sizeof(rtvia)) return std::nullopt;
+    std::memcpy(&raw_family, via.data(), sizeof raw_family);
+    const auto family = family_of(raw_family);
+    if (!family) return std::nullopt;
+    IpAddress gateway{.family = *family, .bytes = {}};
+    if (via.size() != sizeof(rtvia) + gateway.size()) return std::nullopt;
+    std::ranges::copy(via.subspan(sizeof(rtvia)), gateway.bytes.begin());
+    return gateway;
+}
+
+// What identifies a route, for creation and removal alike.
+Message encode_key(int type, int flags, const Route& route, rtmsg header) {
     const std::uint32_t table = table_of(route);
-    rtmsg header{};
-    header.rtm_family = kernel_family(route.destination.address.family);
+    header.rtm_family = static_cast<std::uint8_t>(address_family(route.destination.address.family));
     header.rtm_dst_len = route.destination.length;
-    header.rtm_table = table < 256 ? static_cast<std::uint8_t>(table) : static_cast<std::uint8_t>(RT_TABLE_UNSPEC);
-    header.rtm_protocol = RTPROT_STATIC;
-    header.rtm_scope = type == RTM_DELROUTE ? static_cast<std::uint8_t>(RT_SCOPE_NOWHERE) : route.scope;
-    header.rtm_type = type == RTM_DELROUTE ? RTN_UNSPEC : RTN_UNICAST;
-    if (route.onlink && type == RTM_NEWROUTE) header.rtm_flags = RTNH_F_ONLINK;
-    Message message = make_message(type, flags, header);
-    if (!route.destination.is_default())
-        put_address(message.get(), RTA_DST, route.destination.network().address);
-    if (route.device != IfIndex::none) nla_put_u32(message.get(), RTA_OIF, static_cast<std::uint32_t>(route.device));
-    if (route.gateway) put_address(message.get(), RTA_GATEWAY, *route.gateway);
-    nla_put_u32(message.get(), RTA_TABLE, table);
-    if (route.priority != 0) nla_put_u32(message.get(), RTA_PRIORITY, route.priority);
+    header.rtm_table = table < 256 ? static_cast<std::uint8_t>(table) : std::uint8_t{RT_TABLE_UNSPEC};
+    Message message(type, flags);
+    message.header(header).put_u32(RTA_TABLE, table);
+    if (!route.destination.is_default()) message.put_address(RTA_DST, route.destination.network().address);
+    if (route.device != IfIndex::none) message.put_u32(RTA_OIF, static_cast<std::uint32_t>(route.device));
+    if (route.priority != 0) message.put_u32(RTA_PRIORITY, route.priority);
+    if (!route.gateway) return message;
+    if (route.gateway->family == route.destination.address.family)
+        message.put_address(RTA_GATEWAY, *route.gateway);
+    else
+        put_gateway_of_other_family(message, *route.gateway);
     return message;
 }
 
-void decode_metrics(nlattr* metrics, Route& route) {
-    std::array<nlattr*, RTAX_MAX + 1> part{};
-    if (metrics == nullptr || nla_parse_nested(part.data(), RTAX_MAX, metrics, nullptr) < 0) return;
-    if (part[RTAX_MTU] != nullptr) route.mtu = nla_get_u32(part[RTAX_MTU]);
-    if (part[RTAX_ADVMSS] != nullptr) route.advmss = nla_get_u32(part[RTAX_ADVMSS]);
+std::optional<IpAddress> parse_gateway(const Attributes& attributes, Family family) {
+    if (const auto gateway = attributes.address(RTA_GATEWAY, family)) return gateway;
+    return parse_via(attributes.bytes(RTA_VIA));
 }
 
-// A multipath route is given by its first hop.
-void decode_first_hop(nlattr* multipath, Route& route) {
-    if (multipath == nullptr) return;
-    const auto* hop = static_cast<rtnexthop*>(nla_data(multipath));
-    if (route.device == IfIndex::none) route.device = IfIndex{static_cast<std::uint32_t>(hop->rtnh_ifindex)};
-    auto* first = reinterpret_cast<nlattr*>(static_cast<char*>(nla_data(multipath)) + sizeof *hop);
-    const int length = static_cast<int>(hop->rtnh_len) - static_cast<int>(sizeof *hop);
-    if (nlattr* gateway = nla_find(first, length, RTA_GATEWAY); gateway != nullptr) route.gateway = read_address(gateway);
+// RTA_MULTIPATH: a list of struct rtnexthop, each followed by attributes.
+std::vector<Route> parse_next_hops(std::span<const std::uint8_t> bytes, const Route& common, Family family) {
+    std::vector<Route> routes;
+    while (bytes.size() >= sizeof(rtnexthop)) {
+        rtnexthop hop{};
+        std::memcpy(&hop, bytes.data(), sizeof hop);
+        if (hop.rtnh_len < sizeof hop || hop.rtnh_len > bytes.size()) break;
+        const auto* first = reinterpret_cast<const nlattr*>(bytes.data() + sizeof hop);
+        Route route = common;
+        route.device = IfIndex{static_cast<std::uint32_t>(hop.rtnh_ifindex)};
+        route.gateway = parse_gateway({first, static_cast<int>(hop.rtnh_len - sizeof hop)}, family);
+        route.onlink = (hop.rtnh_flags & RTNH_F_ONLINK) != 0;
+        routes.push_back(std::move(route));
+        bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), (hop.rtnh_len + 3U) & ~3U));
+    }
+    return routes;
 }
 
-Route decode_route(nlmsghdr* header) {
-    const auto* info = static_cast<rtmsg*>(nlmsg_data(header));
-    Attributes a{};
-    nlmsg_parse(header, sizeof *info, a.data(), RTA_MAX, nullptr);
-    Route route;
-    route.destination.address.family = info->rtm_family == AF_INET6 ? Family::ipv6 : Family::ipv4;
-    if (a[RTA_DST] != nullptr) route.destination.address = read_address(a[RTA_DST]);
-    route.destination.length = info->rtm_dst_len;
-    route.scope = info->rtm_scope;
-    route.onlink = (info->rtm_flags & RTNH_F_ONLINK) != 0;
-    route.table = a[RTA_TABLE] != nullptr ? nla_get_u32(a[RTA_TABLE]) : info->rtm_table;
-    if (a[RTA_OIF] != nullptr) route.device = IfIndex{nla_get_u32(a[RTA_OIF])};
-    if (a[RTA_GATEWAY] != nullptr) route.gateway = read_address(a[RTA_GATEWAY]);
-    if (a[RTA_PREFSRC] != nullptr) route.preferred_source = read_address(a[RTA_PREFSRC]);
-    if (a[RTA_PRIORITY] != nullptr) route.priority = nla_get_u32(a[RTA_PRIORITY]);
-    decode_metrics(a[RTA_METRICS], route);
-    decode_first_hop(a[RTA_MULTIPATH], route);
-    return route;
+std::string text_of(const Route& route) {
+    std::string text = "route to " + route.destination.to_string();
+    if (route.gateway) text += " via " + route.gateway->to_string();
+    return text + " on " + device_text(route.device);
+}
+
+// How the kernel says that there is no way: no route, or one of type unreachable, prohibit or blackhole.
+bool is_unreachable(int err) {
+    return err == ENETUNREACH || err == EHOSTUNREACH || err == ESRCH || err == EACCES || err == EINVAL;
 }
 
 }  // namespace
 
+Message encode_add_route(const Route& route) {
+    rtmsg header{};
+    header.rtm_scope = route.scope;
+    header.rtm_type = RTN_UNICAST;
+    header.rtm_protocol = RTPROT_BOOT;
+    if (route.onlink) header.rtm_flags |= RTNH_F_ONLINK;
+    auto message = encode_key(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, route, header);
+    if (route.preferred_source) message.put_address(RTA_PREFSRC, *route.preferred_source);
+    if (route.mtu == 0 && route.advmss == 0) return message;
+    message.nest(RTA_METRICS, [&](Message& metrics) {
+        if (route.mtu != 0) metrics.put_u32(RTAX_MTU, route.mtu);
+        if (route.advmss != 0) metrics.put_u32(RTAX_ADVMSS, route.advmss);
+    });
+    return message;
+}
+
+Message encode_remove_route(const Route& route) {
+    rtmsg header{};
+    header.rtm_scope = RT_SCOPE_NOWHERE;  // any scope
+    return encode_key(RTM_DELROUTE, 0, route, header);
+}
+
+std::vector<Route> parse_routes(const Received& message) {
+    const auto header = message.header<rtmsg>();
+    const auto attributes = message.attributes<rtmsg>();
+    const auto family = family_of(header.rtm_family);
+    if (!family) return {};
+    Route route;
+    route.destination = {.address = attributes.address(RTA_DST, *family).value_or(IpAddress{.family = *family, .bytes = {}}),
+                         .length = header.rtm_dst_len};
+    route.gateway = parse_gateway(attributes, *family);
+    route.device = IfIndex{attributes.u32(RTA_OIF)};
+    route.preferred_source = attributes.address(RTA_PREFSRC, *family);
+    const auto metrics = attributes.nested(RTA_METRICS);
+    route.mtu = metrics.u32(RTAX_MTU);
+    route.advmss = metrics.u32(RTAX_ADVMSS);
+    route.priority = attributes.u32(RTA_PRIORITY);
+    const std::uint32_t table = attributes.find_value<std::uint32_t>(RTA_TABLE).value_or(header.rtm_table);
+    route.table = table == RT_TABLE_MAIN ? 0 : table;
+    route.scope = header.rtm_scope;
+    route.onlink = (header.rtm_flags & RTNH_F_ONLINK) != 0;
+    if (attributes.has(RTA_MULTIPATH)) return parse_next_hops(attributes.bytes(RTA_MULTIPATH), route, *family);
+    return {std::move(route)};
+}
+
 Result<void> SystemRtnl::add_route(const Route& route) {
-    Message message = route_message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, route);
-    if (route.preferred_source) put_address(message.get(), RTA_PREFSRC, *route.preferred_source);
-    if (route.mtu != 0 || route.advmss != 0) {
-        nlattr* metrics = nla_nest_start(message.get(), RTA_METRICS);
-        if (route.mtu != 0) nla_put_u32(message.get(), RTAX_MTU, route.mtu);
-        if (route.advmss != 0) nla_put_u32(message.get(), RTAX_ADVMSS, route.advmss);
-        nla_nest_end(message.get(), metrics);
-    }
-    return route_.request(std::move(message), "add route to " + route.destination.to_string());
+    auto message = encode_add_route(route);
+    return route_.execute(message, "add " + text_of(route));
 }
 
 Result<void> SystemRtnl::remove_route_if_present(const Route& route) {
-    auto done = route_.request(route_message(RTM_DELROUTE, 0, route), "remove route to " + route.destination.to_string());
-    if (!done && (done.error().errno_value == ESRCH || done.error().errno_value == ENODEV)) return ok();
-    return done;
+    auto message = encode_remove_route(route);
+    return absence_is_success(route_.execute(message, "remove " + text_of(route)));
 }
 
 Result<std::optional<Route>> SystemRtnl::route_to(const IpAddress& destination) {
     rtmsg header{};
-    header.rtm_family = kernel_family(destination.family);
+    header.rtm_family = static_cast<std::uint8_t>(address_family(destination.family));
     header.rtm_dst_len = static_cast<std::uint8_t>(destination.bits());
-    Message message = make_message(RTM_GETROUTE, 0, header);
-    put_address(message.get(), RTA_DST, destination);
-    std::optional<Route> route;
-    auto done = route_.request(std::move(message), "look up the route to " + destination.to_string(),
-                               [&](nlmsghdr* answer) { route = decode_route(answer); });
-    if (done) return route;
-    const int err = done.error().errno_value;
-    if (err == ENETUNREACH || err == EHOSTUNREACH || err == EACCES || err == EINVAL) return std::optional<Route>{};
-    return std::move(done.error());
+    Message message(RTM_GETROUTE, 0);
+    message.header(header).put_address(RTA_DST, destination);
+    auto answer = route_.get(message, "look for a route to " + destination.to_string());
+    if (!answer && is_unreachable(answer.error().errno_value)) return std::optional<Route>{};
+    if (!answer) return std::move(answer.error());
+    const auto type = answer->header<rtmsg>().rtm_type;
+    auto routes = parse_routes(*answer);
+    if (routes.empty() || (type != RTN_UNICAST && type != RTN_LOCAL)) return std::optional<Route>{};
+    return std::optional<Route>(std::move(routes.front()));
 }
 
 Result<std::vector<Route>> SystemRtnl::list_routes(Family family, IfIndex device) {
+    rtmsg header{};
+    header.rtm_family = static_cast<std::uint8_t>(address_family(family));
+    header.rtm_table = RT_TABLE_MAIN;
+    Message message(RTM_GETROUTE, 0);
+    message.header(header);
+    if (device != IfIndex::none) message.put_u32(RTA_OIF, static_cast<std::uint32_t>(device));
+    auto answers = route_.dump(message, "list routes");
+    // IPv4's main table comes into being with its first route.
+    if (!answers && answers.error().errno_value == ENOENT) return std::vector<Route>{};
+    if (!answers) return std::move(answers.error());
     std::vector<Route> routes;
-    const auto make = [&] {
-        rtmsg header{};
-        header.rtm_family = kernel_family(family);
-        header.rtm_table = RT_TABLE_MAIN;
-        header.rtm_type = RTN_UNICAST;
-        Message message = make_message(RTM_GETROUTE, 0, header);
-        nla_put_u32(message.get(), RTA_TABLE, RT_TABLE_MAIN);
-        if (device != IfIndex::none) nla_put_u32(message.get(), RTA_OIF, static_cast<std::uint32_t>(device));
-        return message;
-    };
-    const auto receive = [&](nlmsghdr* answer) {
-        Route route = decode_route(answer);
-        const bool wanted = device == IfIndex::none || route.device == device;
-        if (wanted && route.table == RT_TABLE_MAIN) routes.push_back(std::move(route));
-    };
-    auto done = route_.dump(make, "list routes", receive, [&] { routes.clear(); });
-    if (done) return routes;
-    // A family that the kernel runs without, or whose main table does not exist yet, has no routes.
-    const int err = done.error().errno_value;
-    if (err == EAFNOSUPPORT || err == EOPNOTSUPP || err == ENOENT) return std::vector<Route>{};
-    return std::move(done.error());
+    for (const auto& answer : *answers) {
+        if (answer.header<rtmsg>().rtm_type != RTN_UNICAST) continue;
+        for (auto& route : parse_routes(answer)) {
+            const bool wanted = route.destination.address.family == family && route.table == 0 &&
+                                (device == IfIndex::none || route.device == device);
+            if (wanted) routes.push_back(std::move(route));
+        }
+    }
+    return routes;
 }
 
 }  // namespace xveth::netlink

@@ -153,7 +153,9 @@ Result<std::vector<Received>> Socket::dump(Message& message, std::string_view wh
         if (!whole && whole.error().errno_value != EINTR) return std::move(whole.error());
         if (whole && *whole) return objects;
     }
-    return kernel_error(EINTR, what, "the list changed while it was read, " + std::to_string(dump_attempts) + " times");
+    Error error = kernel_error(EINTR, what, {});
+    error.text += ": the list changed while it was read, " + std::to_string(dump_attempts) + " times";
+    return error;
 }
 
 Result<void> Socket::execute_batch(std::vector<Message>& messages, std::string_view what) {
@@ -178,7 +180,7 @@ Result<void> Socket::execute_batch(std::vector<Message>& messages, std::string_v
             if (auto verdict = verdict_of(answer, what); outcome && !verdict) outcome = std::move(verdict);
         }
     }
-    if (!answered) return kernel_error(EIO, what, "no answer");
+    if (!answered) return kernel_error(EIO, what, {});
     return outcome;
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rtnl over the kernel's sockets. Its functions are in one file per kind of object: links.cpp, addresses.cpp, routes.cpp,
-// neighbours.cpp, ethtool.cpp, netdev.cpp, tc.cpp, policies.cpp.
+// Rtnl by the kernel itself. One class, its functions in one file a family: links.cpp, addresses.cpp, routes.cpp,
+// neighbours.cpp, ethtool.cpp, netdev.cpp, tc.cpp, policy.cpp. Private to this folder.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "base/unique_fd.hpp"
+#include "base/netns.hpp"
 #include "netlink/rtnl.hpp"
 #include "netlink/socket.hpp"
 
@@ -49,17 +53,25 @@ public:
 
 private:
     SystemRtnl(Netns ns, Socket route) : ns_(std::move(ns)), route_(std::move(route)) {}
-    Result<std::optional<Link>> get_link(Message message, const std::string& phrase);
-    Result<void> change_link(IfIndex device, unsigned flags, unsigned mask, const std::string& phrase,
-                             const std::function<void(nl_msg*)>& attributes);
-    // The generic netlink socket and family ids are looked up at their first use.
+
+    Result<void> finish_veth_end(const VethEnd& end);
+    Result<void> remove_veth_end(const VethEnd& end);
+    // Executes a request in the namespace of `end`.
+    Result<void> execute_at(const VethEnd& end, Message& message, const std::string& what);
+    // The generic netlink socket, opened at its first use, and the number of a family on it (errno ENOENT: none).
     Result<Socket*> generic();
-    Result<std::uint16_t> genl_family(const std::string& name);
+    Result<std::uint16_t> generic_family(const std::string& name);
 
     Netns ns_;
     Socket route_;
     std::optional<Socket> generic_;
-    std::map<std::string, std::uint16_t> families_;
+    std::map<std::string, std::uint16_t> generic_families_;
 };
+
+// "device 7": how messages name a device of which only the number is known.
+[[nodiscard]] std::string device_text(IfIndex device);
+
+// A removal that finds nothing has nothing to do.
+[[nodiscard]] Result<void> absence_is_success(Result<void> removal);
 
 }  // namespace xveth::netlink

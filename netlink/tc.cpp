@@ -1,60 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
-#include <netlink/attr.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 
+#include "netlink/messages.hpp"
 #include "netlink/system_rtnl.hpp"
 
 namespace xveth::netlink {
 namespace {
 
-tcmsg tc_header(IfIndex device, std::uint32_t parent) {
+tcmsg header_for(IfIndex device, std::uint32_t parent) {
     tcmsg header{};
-    header.tcm_family = AF_UNSPEC;
-    header.tcm_ifindex = static_cast<int>(device);
+    header.tcm_ifindex = number(device);
     header.tcm_parent = parent;
     return header;
-}
-
-bool is_of(nlmsghdr* header, IfIndex device) {
-    return static_cast<tcmsg*>(nlmsg_data(header))->tcm_ifindex == static_cast<int>(device);
-}
-
-std::string kind_of(nlmsghdr* header) {
-    std::array<nlattr*, TCA_MAX + 1> a{};
-    nlmsg_parse(header, sizeof(tcmsg), a.data(), TCA_MAX, nullptr);
-    return a[TCA_KIND] == nullptr ? std::string{} : nla_get_string(a[TCA_KIND]);
 }
 
 }  // namespace
 
 Result<std::vector<Qdisc>> SystemRtnl::list_qdiscs(IfIndex device) {
+    Message message(RTM_GETQDISC, 0);
+    message.header(header_for(device, 0));
+    auto answers = route_.dump(message, "list qdiscs of " + device_text(device));
+    if (!answers) return std::move(answers.error());
     std::vector<Qdisc> qdiscs;
-    const auto make = [device] { return make_message(RTM_GETQDISC, 0, tc_header(device, 0)); };
-    const auto receive = [&](nlmsghdr* header) {
-        if (is_of(header, device)) qdiscs.push_back({.device = device, .kind = kind_of(header)});
-    };
-    auto done = route_.dump(make, "list qdiscs", receive, [&] { qdiscs.clear(); });
-    if (!done) return std::move(done.error());
+    for (const auto& answer : *answers)
+        if (answer.header<tcmsg>().tcm_ifindex == number(device))
+            qdiscs.push_back({.device = device, .kind = answer.attributes<tcmsg>().text(TCA_KIND)});
     return qdiscs;
 }
 
 Result<std::vector<TcFilter>> SystemRtnl::list_tc_filters(IfIndex device) {
+    auto qdiscs = list_qdiscs(device);
+    if (!qdiscs) return std::move(qdiscs.error());
+    const bool hooks = std::ranges::any_of(
+        *qdiscs, [](const Qdisc& qdisc) { return qdisc.kind == "clsact" || qdisc.kind == "ingress"; });
     std::vector<TcFilter> filters;
+    if (!hooks) return filters;
     for (const bool ingress : {true, false}) {
-        const std::uint32_t parent = TC_H_MAKE(TC_H_CLSACT, ingress ? TC_H_MIN_INGRESS : TC_H_MIN_EGRESS);
-        const std::size_t before = filters.size();
-        const auto make = [&] { return make_message(RTM_GETTFILTER, 0, tc_header(device, parent)); };
-        const auto receive = [&](nlmsghdr* header) {
-            if (is_of(header, device)) filters.push_back({.kind = kind_of(header), .ingress = ingress});
-        };
-        auto done = route_.dump(make, "list tc filters", receive, [&] { filters.resize(before); });
-        // Without a clsact or ingress qdisc there is nothing to hold filters.
-        if (!done && done.error().errno_value != EINVAL && done.error().errno_value != ENOENT)
-            return std::move(done.error());
+        const std::uint32_t hook = ingress ? TC_H_MIN_INGRESS : TC_H_MIN_EGRESS;
+        Message message(RTM_GETTFILTER, 0);
+        message.header(header_for(device, TC_H_MAKE(TC_H_CLSACT, hook)));
+        auto answers = route_.dump(message, "list tc filters of " + device_text(device));
+        if (!answers) return std::move(answers.error());
+        // Each priority is announced by a message of its own, without a handle.
+        for (const auto& answer : *answers)
+            if (answer.header<tcmsg>().tcm_handle != 0)
+                filters.push_back({.kind = answer.attributes<tcmsg>().text(TCA_KIND), .ingress = ingress});
     }
     return filters;
 }

@@ -9,7 +9,7 @@ import struct
 
 import pytest
 
-from lib import traffic
+from lib import bpf, traffic
 from lib.stats import Watch
 from lib.topology import CLIENT, GATEWAY, NODE, Topology
 from lib.traffic import (TcpFlow, UdpFlow, free_port, icmp_error_of, listen_udp, open_socket, ping, receives, send_frame,
@@ -263,8 +263,7 @@ def test_tag_in_metadata_is_not_lost(make_lab):
     lab = make_lab()
     lab.client.run("ethtool", "-K", "eth0", "tx-vlan-offload", "on")
     lab.client.run("tc", "qdisc", "add", "dev", "eth0", "clsact")
-    lab.client.run("tc", "filter", "add", "dev", "eth0", "egress", "protocol", "ip", "flower", "ip_proto", "udp",
-                   "action", "vlan", "push", "id", "100", check=False)
+    lab.client.run("tc", "filter", "add", "dev", "eth0", "egress", "bpf", "da", "object-pinned", bpf.push_vlan_tag(100))
     port = free_port()
     with listen_udp(lab.a.ns, lab.a.address(), port) as server, open_socket(
             lab.client, socket.AF_INET, socket.SOCK_DGRAM) as sock:

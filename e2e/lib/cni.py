@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ import time
 BIN_DIR = os.environ.get("XVETH_BIN_DIR", "")
 PLUGIN_DIR = "/usr/lib/cni"  # Debian's containernetworking-plugins
 OWN_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugins")
+NSENTER = shutil.which("nsenter") or "nsenter"
 VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
 QUIET_VERBS = ("DEL", "CHECK", "GC", "STATUS")
 
@@ -78,7 +80,7 @@ def environment(verb, **variables):
 
 def start(node, binary, env, stdin):
     """Starts a plugin in the node's namespace. The pid is the plugin's own: nsenter becomes it."""
-    process = subprocess.Popen(["nsenter", f"--net={node.path}", "--", binary], stdin=subprocess.PIPE,
+    process = subprocess.Popen([NSENTER, f"--net={node.path}", "--", binary], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     try:
         process.stdin.write(stdin)

@@ -111,7 +111,7 @@ struct xv_flow {
 XV_ASSERT_SIZE(struct xv_flow, 32);
 
 /*
- * xv_counters (PERCPU_ARRAY, index port id * 2 + direction): frames that the fast path carried.
+ * xv_counters (PERCPU_ARRAY, index port id): frames that the fast path carried.
  * Port 0, XV_TO_PORT: frames that reached any container by xv_pod, which cannot know its port: an ifindex means nothing
  * outside its namespace.
  */
@@ -121,7 +121,11 @@ struct xv_counter {
 	__u64 frames;
 	__u64 bytes;
 };
-XV_ASSERT_SIZE(struct xv_counter, 16);
+
+struct xv_counters {
+	struct xv_counter of[2];	/* enum xv_direction */
+};
+XV_ASSERT_SIZE(struct xv_counters, 32);
 
 /* xv_reasons (PERCPU_HASH): everything else that happened to frames that entered at a port. */
 struct xv_reason_key {

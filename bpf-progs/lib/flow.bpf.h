@@ -158,22 +158,20 @@ static __always_inline bool xv_epochs_current(const struct xv_flow_key *key, con
  * Finds a place on the ring whose flow is dead, removes that flow and writes the new key there. The hand moves on for
  * each look, so no two CPUs look at the same place. Negative: XV_CLOCK_STEPS live ones in a row; none is evicted.
  */
-static __noinline int xv_flow_take_slot(const struct xv_flow_key *key, __u64 now)
+static __always_inline int xv_flow_take_slot(const struct xv_flow_key *key, __u64 now)
 {
 	for (int i = 0; i < XV_CLOCK_STEPS; i++) {
 		__u32 slot = __sync_fetch_and_add(&xv_clock_hand, 1) % XV_MAX_FLOWS;
 		struct xv_flow_key *owner = bpf_map_lookup_elem(&xv_flow_ring, &slot);
-		struct xv_flow_key dead;
 		struct xv_flow *flow;
 
 		if (!owner)
 			return -1;
-		dead = *owner;
-		flow = bpf_map_lookup_elem(&xv_flows, &dead);
+		flow = bpf_map_lookup_elem(&xv_flows, owner);
 		if (flow && flow->slot == slot) {
-			if (!xv_flow_expired(flow, now) && xv_epochs_current(&dead, flow))
+			if (!xv_flow_expired(flow, now) && xv_epochs_current(owner, flow))
 				continue;
-			bpf_map_delete_elem(&xv_flows, &dead);
+			bpf_map_delete_elem(&xv_flows, owner);
 		}
 		*owner = *key;
 		return slot;
@@ -193,8 +191,8 @@ static __always_inline void xv_flow_begin(struct xv_flow *flow, const struct xv_
 	flow->closing = 0;
 }
 
-/* Enters a new fast flow, in the place of its dead namesake if there is one. False: the table is full. */
-static __always_inline bool xv_flow_create(struct xv_flow_of *of)
+/* Enters a new fast flow, in the place of its dead namesake if there is one. 0: the table is full. */
+static __noinline int xv_flow_create(struct xv_flow_of *of)
 {
 	struct xv_flow fresh;
 	int slot;
@@ -205,19 +203,19 @@ static __always_inline bool xv_flow_create(struct xv_flow_of *of)
 	} else {
 		slot = xv_flow_take_slot(&of->key, of->now);
 		if (slot < 0)
-			return false;
+			return 0;
 		xv_flow_begin(&fresh, of);
 		fresh.slot = slot;
 		/* EEXIST: another CPU saw the other direction's first frame; it is the same flow. */
 		bpf_map_update_elem(&xv_flows, &of->key, &fresh, BPF_NOEXIST);
 		of->live = bpf_map_lookup_elem(&xv_flows, &of->key);
 		if (!of->live)
-			return false;
+			return 0;
 	}
 	/* Others may have cached that this flow, or its namesake, is the stack's. */
 	xv_flow_announce(of);
 	of->bucket_gen = xv_bucket_gen(of->bucket);
-	return true;
+	return 1;
 }
 
 #endif

@@ -63,12 +63,12 @@ static __always_inline bool xv_is_local_scope(const struct xv_frame *f)
 	return (a[0] == 0xfe && (a[1] & 0xc0) == 0x80) || (!f->t.src.words[0] && !f->t.src.words[1]);
 }
 
-static __always_inline bool xv_prefix_matches(void *trie, __u32 port, const struct xv_addr *addr)
+static __noinline int xv_prefix_matches(void *trie, __u32 port, const struct xv_addr *addr)
 {
 	struct xv_port_prefix key = { .prefixlen = 160, .port = port };
 
 	__builtin_memcpy(key.addr, addr, sizeof(key.addr));
-	return bpf_map_lookup_elem(trie, &key);
+	return bpf_map_lookup_elem(trie, &key) != NULL;
 }
 
 static __always_inline bool xv_source_is_allowed(const struct xv_frame *f, const struct xv_case *c)
@@ -273,23 +273,24 @@ static __always_inline __u32 xv_admit(struct xdp_md *ctx, struct xv_frame *f, st
 	return xv_find_ends(f, c) ? 0 : XV_PASS_NO_WAY_BACK;
 }
 
-static __noinline int xv_judge(struct xdp_md *ctx, struct xv_frame *f, __u32 nic)
+/* A global function as well. It parses again what its caller has parsed: the hot path keeps that in registers. */
+__noinline int xv_judge(struct xdp_md *ctx, __u32 nic)
 {
 	struct xv_case c = { .nic = nic };
+	struct xv_frame f = {};
 	__u32 reason;
 
 	if (!xv_find_ingress(ctx, &c))
 		return xv_pass(&c, XV_PASS_UNKNOWN_PORT);
-	if (!f->plain)
-		xv_parse_rest(ctx, f);
-	reason = xv_admit(ctx, f, &c);
+	xv_parse(ctx, &f);
+	reason = xv_admit(ctx, &f, &c);
 	if (reason == XV_DROP_SPOOFED) {
 		xv_count_reason(c.in_id, reason);
 		return XDP_DROP;
 	}
 	if (reason)
 		return xv_pass(&c, reason);
-	return xv_judge_flow(ctx, f, &c);
+	return xv_judge_flow(ctx, &f, &c);
 }
 
 #endif

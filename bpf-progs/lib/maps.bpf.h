@@ -95,9 +95,9 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2 * XV_MAX_PORTS);
+	__uint(max_entries, XV_MAX_PORTS);
 	__type(key, __u32);
-	__type(value, struct xv_counter);
+	__type(value, struct xv_counters);
 } xv_counters SEC(".maps");
 
 struct {

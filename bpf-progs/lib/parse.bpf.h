@@ -283,6 +283,19 @@ static __always_inline void xv_parse_rest(struct xdp_md *ctx, struct xv_frame *f
 		f->obstacle = XV_PASS_NOT_IP;
 }
 
+/*
+ * Describes any frame. A global function: the verifier looks at it once for itself, and what comes after starts from one
+ * state instead of one for every way through the headers. *f must be initialised (kernels before 6.3 insist).
+ */
+__noinline int xv_parse(struct xdp_md *ctx, struct xv_frame *f)
+{
+	if (!f)
+		return 0;
+	if (!xv_parse_plain(ctx, f))
+		xv_parse_rest(ctx, f);
+	return 0;
+}
+
 /* <linux/icmp.h> does not compile for the bpf target: it includes libc's headers. */
 #define XV_ICMP_DEST_UNREACH 3
 #define XV_ICMP_TIME_EXCEEDED 11
@@ -330,20 +343,23 @@ static __always_inline bool xv_parse_quoted(struct xdp_md *ctx, __u32 family, __
  * Turns an ICMP error that quotes a TCP or UDP packet into a frame of that flow. It travels against the quoted packet,
  * and goes to the quoted packet's sender (else it is forged, and to conntrack INVALID).
  */
-static __always_inline void xv_follow_quoted_flow(struct xdp_md *ctx, struct xv_frame *f)
+__noinline int xv_follow_quoted_flow(struct xdp_md *ctx, struct xv_frame *f)
 {
-	__u32 icmp = sizeof(struct ethhdr) + (f->family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr));
 	struct xv_tuple quoted;
+	__u32 icmp;
 	__u8 type;
 
+	if (!f)
+		return 0;
+	icmp = sizeof(struct ethhdr) + (f->family == 4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr));
 	if (f->t.proto != (f->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6))
-		return;
+		return 0;
 	if (bpf_xdp_load_bytes(ctx, icmp, &type, sizeof(type)) || !xv_is_icmp_error(f, type))
-		return;
+		return 0;
 	if (!xv_parse_quoted(ctx, f->family, icmp + XV_ICMP_HEADER, &quoted))
-		return;
+		return 0;
 	if (!xv_same_addr(&quoted.src, &f->t.dst))
-		return;
+		return 0;
 	f->t.src = quoted.dst;
 	f->t.sport = quoted.dport;
 	f->t.dport = quoted.sport;
@@ -351,6 +367,7 @@ static __always_inline void xv_follow_quoted_flow(struct xdp_md *ctx, struct xv_
 	f->has_ports = 1;
 	f->icmp_error = 1;
 	f->obstacle = 0;
+	return 0;
 }
 
 #endif

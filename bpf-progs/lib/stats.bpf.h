@@ -7,13 +7,12 @@
 
 static __always_inline void xv_count_fast(__u32 port, enum xv_direction direction, __u32 bytes)
 {
-	__u32 index = port * 2 + direction;
-	struct xv_counter *counter = bpf_map_lookup_elem(&xv_counters, &index);
+	struct xv_counters *counters = bpf_map_lookup_elem(&xv_counters, &port);
 
-	if (!counter)
+	if (!counters)
 		return;
-	counter->frames++;
-	counter->bytes += bytes;
+	counters->of[direction].frames++;
+	counters->of[direction].bytes += bytes;
 }
 
 static __always_inline void xv_count_reason(__u32 port, __u32 reason)

@@ -44,7 +44,7 @@ std::string FakeObjects::to_string() const {
     for (const auto& [id, port] : ports_)
         out << "port " << id << ": ifindex " << port.ifindex << " flags " << port.flags << " mtu " << port.mtu
             << " mac " << mac_text(port.mac) << " host mac " << mac_text(port.host_mac) << "\n";
-    for (const auto& [id, ifindex] : targets_) out << "target " << id << ": ifindex " << ifindex << "\n";
+    for (const auto& [id, device] : targets_) out << "target " << id << ": ifindex " << device.second << "\n";
     for (const auto& [address, id] : endpoints_) out << "endpoint " << address.to_string() << ": port " << id << "\n";
     for (const auto& [id, prefix] : sources_) out << "source " << prefix.to_string() << " of port " << id << "\n";
     for (const auto& [id, prefix] : fast_to_) out << "fast to " << prefix.to_string() << " for port " << id << "\n";
@@ -52,16 +52,26 @@ std::string FakeObjects::to_string() const {
 }
 
 void FakeObjects::put_foreign_program(const Netns& ns, std::uint32_t ifindex, AttachedProgram program) {
-    if (auto device = device_of(ns, ifindex)) foreign_[*device] = std::move(program);
+    auto device = device_of(ns, ifindex);
+    if (!device) return;
+    tell(*device, program);
+    foreign_[*device] = std::move(program);
+}
+
+void FakeObjects::tell(const Device& device, const std::optional<AttachedProgram>& program) const {
+    if (on_program_ && device.second != 0) on_program_(device.first, device.second, program);
 }
 
 void FakeObjects::device_gone(const Netns& ns, std::uint32_t ifindex) {
-    auto device = device_of(ns, ifindex);
-    if (!device) return;
-    foreign_.erase(*device);
+    if (auto device = device_of(ns, ifindex)) device_gone(device->first, ifindex);
+}
+
+void FakeObjects::device_gone(std::uint64_t cookie, std::uint32_t ifindex) {
+    const Device device{cookie, ifindex};
+    foreign_.erase(device);
     for (auto& [pin, link] : links_)
-        if (link.device == *device) link.device.second = 0;
-    std::erase_if(targets_, [&](const auto& target) { return target.second == ifindex; });
+        if (link.device == device) link.device.second = 0;
+    std::erase_if(targets_, [&](const auto& target) { return target.second == device; });
 }
 
 Result<void> FakeObjects::step(const char* name, int code, bool needs_load) {
@@ -110,10 +120,14 @@ Result<void> FakeObjects::attach(const Netns& ns, std::uint32_t ifindex, Program
     auto device = device_of(ns, ifindex);
     if (!device) return std::move(device.error());
     if (const auto owner = owner_of(*device))
-        return errno_error(EBUSY, "device " + std::to_string(ifindex) + " already carries XDP program " + owner->name)
-            .with_code(101);
+        return Error{.code = 101,
+                     .errno_value = EBUSY,
+                     .text = "device " + std::to_string(ifindex) + " already carries XDP program " + owner->name +
+                             " (id " + std::to_string(owner->id) + ", " + owner->mode + ")",
+                     .hint = {}};
     if (links_.contains(pin)) return errno_error(EEXIST, "pin link " + pin).with_code(101);
     links_[pin] = {.device = *device, .program = program};
+    tell(*device, owner_of(*device));
     return ok();
 }
 
@@ -126,7 +140,11 @@ Result<std::optional<LinkInfo>> FakeObjects::find_link(const std::string& pin) {
 
 Result<void> FakeObjects::remove_link_if_present(const std::string& pin) {
     if (auto counted = step("remove_link_if_present", 101, false); !counted) return counted;
-    links_.erase(pin);
+    if (const auto found = links_.find(pin); found != links_.end()) {
+        const Device device = found->second.device;
+        links_.erase(found);
+        tell(device, owner_of(device));
+    }
     return ok();
 }
 
@@ -206,14 +224,18 @@ Result<void> FakeObjects::free_port(PortId id) {
 Result<void> FakeObjects::put_target(PortId id, std::uint32_t ifindex) {
     if (auto counted = step("put_target", 102); !counted) return counted;
     if (ifindex == 0) return errno_error(EINVAL, "make device 0 a redirect target").with_code(102);
-    targets_[id] = ifindex;
+    auto here = Netns::current();
+    if (!here) return std::move(here.error());
+    auto device = device_of(*here, ifindex);
+    if (!device) return std::move(device.error());
+    targets_[id] = *device;
     return ok();
 }
 
 Result<std::optional<std::uint32_t>> FakeObjects::find_target(PortId id) {
     if (auto counted = step("find_target", 102); !counted) return std::move(counted.error());
     const auto found = targets_.find(id);
-    return found == targets_.end() ? std::optional<std::uint32_t>{} : std::optional{found->second};
+    return found == targets_.end() ? std::optional<std::uint32_t>{} : std::optional{found->second.second};
 }
 
 Result<void> FakeObjects::remove_target_if_present(PortId id) {

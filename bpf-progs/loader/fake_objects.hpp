@@ -7,6 +7,7 @@
 // ifindexes are those of a namespace, ids are not given twice while in use, a device's end empties its link and target.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -33,6 +34,11 @@ public:
     void put_foreign_program(const Netns& ns, std::uint32_t ifindex, AttachedProgram program);
     // The kernel's side of a device's end: links stay as zombies with ifindex 0, redirect targets go.
     void device_gone(const Netns& ns, std::uint32_t ifindex);
+    void device_gone(std::uint64_t cookie, std::uint32_t ifindex);
+    // Called when a device gets a program or loses it (nothing), with its namespace's cookie: what a fake of the network
+    // wants to know.
+    using ProgramHook = std::function<void(std::uint64_t, std::uint32_t, const std::optional<AttachedProgram>&)>;
+    void on_program(ProgramHook hook) { on_program_ = std::move(hook); }
     void set_stats(PortId id, PortStats stats) { stats_[id] = std::move(stats); }
     [[nodiscard]] std::uint32_t generation() const { return generation_; }
     [[nodiscard]] bool loaded() const { return loaded_; }
@@ -83,7 +89,10 @@ private:
     [[nodiscard]] static std::vector<IpPrefix> prefixes_of(const Prefixes& prefixes, PortId id);
     Result<xv_port*> port_at(PortId id);
 
+    void tell(const Device& device, const std::optional<AttachedProgram>& program) const;
+
     FaultInjector own_faults_;
+    ProgramHook on_program_;
     FaultInjector& faults_;
     bool loaded_ = false;
     bool conntrack_ = true;
@@ -93,7 +102,7 @@ private:
     std::map<Device, AttachedProgram> foreign_;
     std::map<std::string, Link> links_;
     std::map<PortId, xv_port> ports_;
-    std::map<PortId, std::uint32_t> targets_;
+    std::map<PortId, Device> targets_;
     std::map<IpAddress, PortId> endpoints_;
     Prefixes sources_;
     Prefixes fast_to_;

@@ -64,6 +64,11 @@ struct Target {
     std::uint32_t no_program = 0;
 };
 
+void add(FastCounter& sum, const xv_counter& cpu) {
+    sum.frames += cpu.frames;
+    sum.bytes += cpu.bytes;
+}
+
 class PinnedObjects final : public Objects {
 public:
     PinnedObjects(std::uint64_t cookie, const std::string& bpffs) : paths_(cookie, bpffs) {}
@@ -109,7 +114,6 @@ private:
     Result<void> forget_port_of(PortId id, std::uint32_t ifindex);
     static Result<void> remove_prefixes(PrefixMap& map, PortId id);
     Result<void> clear_counters(PortId id);
-    Result<FastCounter> counter(PortId id, xv_direction direction);
 
     PinPaths paths_;
     MappedPages node_pages_;
@@ -119,7 +123,7 @@ private:
     TypedMap<xv_addr, std::uint32_t> endpoints_{paths_.map("xv_endpoints")};
     PrefixMap sources_{paths_.map("xv_sources")};
     PrefixMap fast_to_{paths_.map("xv_fast_to")};
-    PerCpuMap<std::uint32_t, xv_counter> counters_{paths_.map("xv_counters")};
+    PerCpuMap<std::uint32_t, xv_counters> counters_{paths_.map("xv_counters")};
     PerCpuMap<xv_reason_key, std::uint64_t> reasons_{paths_.map("xv_reasons")};
 };
 
@@ -298,8 +302,7 @@ Result<void> PinnedObjects::remove_prefixes(PrefixMap& map, PortId id) {
 
 Result<void> PinnedObjects::clear_counters(PortId id) {
     const auto port = static_cast<std::uint32_t>(id);
-    for (const auto direction : {XV_TO_PORT, XV_FROM_PORT})
-        if (auto cleared = counters_.clear(port * 2 + std::uint32_t{direction}); !cleared) return cleared;
+    if (auto cleared = counters_.clear(port); !cleared) return cleared;
     for (const auto& reason : all_reasons())
         if (auto removed = reasons_.remove_if_present({.port = port, .reason = reason.reason}); !removed)
             return removed;
@@ -393,23 +396,14 @@ Result<void> PinnedObjects::bump_generation() {
 
 // -- counters
 
-Result<FastCounter> PinnedObjects::counter(PortId id, xv_direction direction) {
-    auto values = counters_.find(static_cast<std::uint32_t>(id) * 2 + std::uint32_t{direction});
-    if (!values) return std::move(values.error());
-    FastCounter sum;
-    for (const auto& cpu : *values) {
-        sum.frames += cpu.frames;
-        sum.bytes += cpu.bytes;
-    }
-    return sum;
-}
-
 Result<PortStats> PinnedObjects::stats(PortId id) {
-    auto to_port = counter(id, XV_TO_PORT);
-    if (!to_port) return std::move(to_port.error());
-    auto from_port = counter(id, XV_FROM_PORT);
-    if (!from_port) return std::move(from_port.error());
-    PortStats stats{.to_port = *to_port, .from_port = *from_port, .reasons = {}};
+    auto values = counters_.find(static_cast<std::uint32_t>(id));
+    if (!values) return std::move(values.error());
+    PortStats stats;
+    for (const auto& cpu : *values) {
+        add(stats.to_port, cpu.of[XV_TO_PORT]);
+        add(stats.from_port, cpu.of[XV_FROM_PORT]);
+    }
     for (const auto& named : all_reasons()) {
         auto frames = reasons_.find({.port = static_cast<std::uint32_t>(id), .reason = named.reason});
         if (!frames) return std::move(frames.error());

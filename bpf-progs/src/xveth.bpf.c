@@ -45,7 +45,7 @@ static __always_inline int xv_receive(struct xdp_md *ctx, const bool nic)
 		if (action >= 0)
 			return action;
 	}
-	return xv_judge(ctx, &f, nic);
+	return xv_judge(ctx, nic);
 }
 
 SEC("xdp.frags")

@@ -10,12 +10,13 @@ from lib.traffic import UdpFlow, ping, tcp_works, udp_works
 
 N = 10
 
+
 def pair(topology, **keys):
     """Two containers of one network; attached now, so that they see the rules of now."""
     runtime = topology.network(localMtu=0, **keys)
-
     ping(topology.client, NODE[4], count=1)
     return topology.attach(runtime), topology.attach(runtime)
+
 
 def traffic_works(topology, a, b):
     with Watch(topology) as seen:
@@ -25,10 +26,12 @@ def traffic_works(topology, a, b):
         tcp_works(a.ns, b.ns, b.address(), length=50_000)
     return seen
 
+
 def is_fast(topology, a, b):
     seen = traffic_works(topology, a, b)
     assert seen[a].from_port > N and seen[b].to_port > N and seen["nic0"].from_port > N, seen
     return True
+
 
 def is_stack(topology, a, b):
     """All of it works, and none of it is redirected."""
@@ -37,11 +40,14 @@ def is_stack(topology, a, b):
     assert set(moved.values()) == {(0, 0)}, seen
     return True
 
+
 def test_auto_without_any_rule_is_fast(topology):
     assert is_fast(topology, *pair(topology))
 
+
 def test_stack_never_redirects(topology):
     assert is_stack(topology, *pair(topology, policy="stack", fastPathTo=["10.1.0.0/24"]))
+
 
 def test_one_stack_container_among_fast_ones(topology):
     fast = topology.network(localMtu=0)
@@ -54,6 +60,7 @@ def test_one_stack_container_among_fast_ones(topology):
     assert (seen[a].from_port, seen[b].to_port) == (N, N), seen
     assert seen[c].to_port == seen[c].from_port == 0 and seen.reason(a, "pass_policy") + seen.reason(a, "pass_cached") >= 1, seen
 
+
 @pytest.mark.parametrize("rules", [
     ("forward", ["ip daddr 10.2.0.200 drop"], "filter"), ("forward", ["udp dport 1 reject"], "filter"),
     ("forward", ["meta mark set 7"], "filter"), ("prerouting", ["tcp dport 1 redirect to :2"], "nat"),
@@ -64,14 +71,17 @@ def test_auto_beside_rules_that_have_a_say_is_the_stacks(topology, rules):
     topology.node.chain(hook, *lines, kind=kind, priority="-100" if kind == "nat" else "0")
     assert is_stack(topology, *pair(topology))
 
+
 def test_auto_beside_a_chain_that_drops_by_default(topology):
     topology.node.nft("table inet f {\nchain c {\ntype filter hook forward priority 0; policy drop;\nct state established,related accept\n"
                       "ip daddr 10.2.0.0/16 accept\n}\n}")
     assert is_stack(topology, *pair(topology))
 
+
 def test_auto_beside_old_iptables_rules(topology):
     topology.node.run("iptables", "-A", "FORWARD", "-d", "10.2.0.200", "-j", "DROP")
     assert is_stack(topology, *pair(topology))
+
 
 def test_denied_traffic_stays_denied(topology):
     """A network policy "nobody reaches b", there before the containers came."""
@@ -84,13 +94,16 @@ def test_denied_traffic_stays_denied(topology):
         flow.close()
     udp_works(topology.client, a.ns, a.address())
 
+
 def test_auto_beside_ip_rule_by_mark(topology):
     topology.node.ip("rule add fwmark 7 table 100")
     assert is_stack(topology, *pair(topology))
 
+
 def test_auto_beside_xfrm_policy(topology):
     topology.node.ip("xfrm policy add src 10.2.0.0/16 dst 10.8.0.0/16 dir fwd action block")
     assert is_stack(topology, *pair(topology))
+
 
 def test_auto_beside_a_shaper_on_the_nic(topology):
     topology.node.run("tc", "qdisc", "add", "dev", "nic0", "root", "tbf", "rate", "100mbit", "burst", "64k", "latency", "400ms")
@@ -99,11 +112,13 @@ def test_auto_beside_a_shaper_on_the_nic(topology):
         udp_works(topology.client, a.ns, a.address(), count=N)
     assert seen["nic0"].from_port == seen["nic0"].to_port == 0, seen
 
+
 def test_shaper_on_the_host_end_keeps_the_port_off_the_fast_path(topology):
     """Present when the attachment is looked at again: a second ADD of a chained kind, or the bandwidth asked for at once."""
     runtime = topology.network(localMtu=0, runtimeConfig={"bandwidth": {"ingressRate": 1_000_000, "ingressBurst": 100_000}})
     a, b = topology.attach(runtime), topology.attach(runtime)
     assert is_stack(topology, a, b)
+
 
 def test_chained_port_whose_host_end_is_shaped_already(topology):
     ptp = topology.network(type="ptp")
@@ -118,16 +133,20 @@ def test_chained_port_whose_host_end_is_shaped_already(topology):
              cid=pod.cid, netns=pod.netns_path, ifname="eth0").ok()
     assert is_stack(topology, *pods)
 
+
 def test_fast_is_the_operators_word(topology):
     topology.node.chain("forward", "ip daddr 10.2.0.200 drop")
     assert is_fast(topology, *pair(topology, policy="fast"))
+
 
 def test_known_rules_leave_it_fast(topology):
     topology.node.chain("forward", "ct state invalid drop")
     assert is_fast(topology, *pair(topology))
 
+
 def test_own_masquerade_leaves_it_fast(topology):
     assert is_fast(topology, *pair(topology, ipMasq=True))
+
 
 def test_container_may_tighten_for_itself(topology):
     runtime = topology.network(localMtu=0)
@@ -135,12 +154,14 @@ def test_container_may_tighten_for_itself(topology):
     b = topology.attach(runtime)
     assert is_stack_between(topology, a, b)
 
+
 def is_stack_between(topology, a, b):
     with Watch(topology) as seen:
         udp_works(a.ns, b.ns, b.address(), count=N)
         udp_works(topology.client, a.ns, a.address(), count=N)
     assert seen[a].from_port == seen[a].to_port == 0, seen
     return True
+
 
 def test_doctor_says_why_a_path_is_slow(topology):
     topology.node.chain("forward", "ip daddr 10.2.0.200 drop")

@@ -12,6 +12,7 @@
 #include "attachment/cni_result.hpp"
 #include "attachment/log.hpp"
 #include "base/files.hpp"
+#include "base/unique_fd.hpp"
 #include "cni-plugin/protocol.hpp"
 #include "cni-plugin/wiring.hpp"
 
@@ -52,9 +53,9 @@ int main() {
     try {
         reply = cni::answer(environment, read_stdin, cni::system_verbs(log));
     } catch (const std::exception& e) {
-        reply = cni::refuse(
-            Error{.code = 0, .errno_value = 0, .text = std::string("internal error: ") + e.what(), .hint = {}},
-            attachment::supported_versions().back());
+        const Error internal{
+            .code = 999, .errno_value = 0, .text = std::string("internal error: ") + e.what(), .hint = {}};
+        reply = cni::refuse(internal, attachment::supported_versions().back());
     }
     const bool told = write_all(STDERR_FILENO, reply.err, "stderr") && write_all(out.get(), reply.out, "stdout");
     return told ? reply.exit_code : 1;

@@ -60,6 +60,15 @@ Result<Netns> Netns::duplicate() const {
     return Netns{std::move(fd)};
 }
 
+Result<Netns> Netns::create() {
+    auto home = Netns::current();
+    if (!home) return home;
+    auto way_back = NetnsScope::enter(*home);
+    if (!way_back) return std::move(way_back.error());
+    if (::unshare(CLONE_NEWNET) != 0) return errno_error(errno, "create a network namespace");
+    return Netns::current();
+}
+
 Result<Netns> Netns::from_fd(int fd) {
     UniqueFd own{::fcntl(fd, F_DUPFD_CLOEXEC, 3)};
     if (!own.valid()) return errno_error(errno, "take a handle to a network namespace");

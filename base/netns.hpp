@@ -19,6 +19,9 @@ public:
     // nothing (also for a namespace file whose namespace is gone: an empty regular file), EINVAL when it is something else.
     [[nodiscard]] static Result<Netns> open(const std::string& path);
 
+    // A new namespace with nothing but a loopback device that is down; it lives as long as its handles and members. The
+    // calling thread stays where it is.
+    [[nodiscard]] static Result<Netns> create();
     // A handle of its own to the namespace that `fd` stands for; `fd` stays its owner's.
     [[nodiscard]] static Result<Netns> from_fd(int fd);
 

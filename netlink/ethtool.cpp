@@ -127,6 +127,14 @@ private:
     ifreq request_{};
 };
 
+Result<UniqueFd> open_ioctl_socket(const Netns& ns) {
+    auto scope = NetnsScope::enter(ns);
+    if (!scope) return std::move(scope.error()).with_code(100);
+    UniqueFd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    if (!socket.valid()) return errno_error(errno, "open a socket for driver statistics").with_code(100);
+    return socket;
+}
+
 }  // namespace
 
 Message encode_set_features(std::uint16_t family, IfIndex device, const std::vector<Feature>& features) {
@@ -210,11 +218,9 @@ Result<std::map<std::string, std::uint64_t>> SystemRtnl::driver_statistics(IfInd
     auto link = find_link(device);
     if (!link) return std::move(link.error());
     if (!*link) return errno_error(ENODEV, "read driver statistics of " + device_text(device)).with_code(100);
-    auto scope = NetnsScope::enter(ns_);
-    if (!scope) return std::move(scope.error()).with_code(100);
-    const UniqueFd socket{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-    if (!socket.valid()) return errno_error(errno, "open a socket for driver statistics").with_code(100);
-    return StatisticsReader(socket.get(), (*link)->name).read();
+    auto socket = open_ioctl_socket(ns_);
+    if (!socket) return std::move(socket.error());
+    return StatisticsReader(socket->get(), (*link)->name).read();
 }
 
 }  // namespace xveth::netlink

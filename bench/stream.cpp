@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -72,20 +73,42 @@ Result<Connection> connect_over(const Route& route) {
     return Connection{.sender = std::move(*sender), .receiver = std::move(receiver)};
 }
 
+// The two ends of a stream have a CPU each, those of a request and its response share one: what the scheduler chooses
+// by itself changes the rates by a factor of three from run to run.
+enum class Place { first_cpu, last_cpu };
+
+void pin_thread(Place place) {
+    cpu_set_t allowed;
+    if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+    std::size_t cpu = place == Place::first_cpu ? 0 : CPU_SETSIZE - 1;
+    while (!CPU_ISSET(cpu, &allowed)) cpu = place == Place::first_cpu ? cpu + 1 : cpu - 1;
+    CPU_ZERO(&allowed);
+    CPU_SET(cpu, &allowed);
+    ::sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
 void send_until_closed(int fd) {
+    pin_thread(Place::first_cpu);
     const std::vector<char> chunk(chunk_bytes);
     while (::send(fd, chunk.data(), chunk.size(), MSG_NOSIGNAL) > 0) continue;
 }
 
 void receive_until_closed(int fd, std::atomic<std::uint64_t>& bytes) {
+    pin_thread(Place::last_cpu);
     std::vector<char> chunk(chunk_bytes);
     for (ssize_t got = 0; (got = ::recv(fd, chunk.data(), chunk.size(), 0)) > 0;)
         bytes.fetch_add(static_cast<std::uint64_t>(got), std::memory_order_relaxed);
 }
 
 void echo_until_closed(int fd) {
+    pin_thread(Place::last_cpu);
     for (char byte = 0; ::recv(fd, &byte, 1, 0) == 1;)
         if (::send(fd, &byte, 1, MSG_NOSIGNAL) != 1) return;
+}
+
+bool exchange_byte(int fd) {
+    char byte = 'x';
+    return ::send(fd, &byte, 1, MSG_NOSIGNAL) == 1 && ::recv(fd, &byte, 1, 0) == 1;
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -116,18 +139,22 @@ Result<double> measure_stream(const Route& route, double seconds) {
 Result<double> measure_request_response(const Route& route, double seconds) {
     auto connection = connect_over(route);
     if (!connection) return std::move(connection.error());
-    std::jthread server(echo_until_closed, connection->receiver.get());
-    const ScopeExit close{[&] { ::shutdown(connection->sender.get(), SHUT_RDWR); }};
-    const auto start = std::chrono::steady_clock::now();
     std::uint64_t transactions = 0;
-    while (seconds_since(start) < seconds) {
-        char byte = 'x';
-        if (::send(connection->sender.get(), &byte, 1, MSG_NOSIGNAL) != 1 ||
-            ::recv(connection->sender.get(), &byte, 1, 0) != 1)
-            return errno_error(errno, "exchange a byte");
-        ++transactions;
-    }
-    return static_cast<double>(transactions) / seconds_since(start);
+    double spent = 0;
+    std::jthread server(echo_until_closed, connection->receiver.get());
+    std::jthread client([&] {
+        pin_thread(Place::last_cpu);
+        const auto start = std::chrono::steady_clock::now();
+        while (spent < seconds && exchange_byte(connection->sender.get())) {
+            ++transactions;
+            spent = seconds_since(start);
+        }
+        ::shutdown(connection->sender.get(), SHUT_RDWR);
+    });
+    client.join();
+    if (spent < seconds)
+        return Error{.code = 0, .errno_value = 0, .text = "the exchange of bytes broke off", .hint = {}};
+    return static_cast<double>(transactions) / spent;
 }
 
 }  // namespace xveth::bench

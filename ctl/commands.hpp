@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What xvethctl can do, as functions of a node. None of them prints.
+#pragma once
+
+#include <string>
+
+#include "attachment/verbs.hpp"
+#include "base/result.hpp"
+
+namespace xveth::ctl {
+
+struct Output {
+    std::string text;
+    bool found_problems = false;
+};
+
+enum class Form : std::uint8_t { table, json };
+
+// What went by XDP at each port and what did not, and why. A node where nothing is loaded has no ports.
+[[nodiscard]] Result<Output> show_stats(attachment::Node& node, Form form);
+// The attachments that the node remembers.
+[[nodiscard]] Result<Output> show_attachments(attachment::Node& node, Form form);
+// Everything that makes a path slow or dead, with its cure.
+[[nodiscard]] Result<Output> examine(attachment::Node& node, Form form);
+// Takes our program off a NIC and frees its port; its pods then talk to the outside through the stack.
+[[nodiscard]] Result<Output> detach_nic(attachment::Node& node, const std::string& name);
+
+}  // namespace xveth::ctl

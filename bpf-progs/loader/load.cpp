@@ -103,8 +103,7 @@ Result<Skeleton> load_objects(bool conntrack, bool traced) {
 }
 
 // Tracing may be forbidden (lockdown, seccomp) where XDP is not; then redirect errors go uncounted.
-Result<Skeleton> load_best() {
-    const bool conntrack = kernel_has_conntrack_functions();
+Result<Skeleton> load_best(bool conntrack) {
     auto traced = load_objects(conntrack, true);
     if (traced) return traced;
     return load_objects(conntrack, false);
@@ -182,11 +181,11 @@ bool kernel_has_conntrack_functions() {
     return module && has(module.get());
 }
 
-Result<void> load_and_publish(const PinPaths& paths) {
+Result<void> load_and_publish(const PinPaths& paths, bool conntrack) {
     if (auto mounted = ensure_bpffs(paths.bpffs()); !mounted) return mounted;
     remove_pins(paths.staging());
     const ScopeExit discard{[&] { remove_pins(paths.staging()); }};
-    auto objects = load_best();
+    auto objects = load_best(conntrack);
     if (!objects) return std::move(objects.error());
     if (auto staged = stage(*objects, paths.staging()); !staged) return staged;
     if (::rename(paths.staging().c_str(), paths.node().c_str()) == 0) return ok();

@@ -9,7 +9,8 @@ namespace xveth::bpf {
 
 // Verifies and pins everything in a directory of its own, then renames that to paths.node(). When somebody else has
 // published meanwhile, theirs counts and ours is discarded. The error's text ends with libbpf's and the verifier's words.
-[[nodiscard]] Result<void> load_and_publish(const PinPaths& paths);
+// `conntrack`: the variant that asks conntrack, which needs the kernel's functions.
+[[nodiscard]] Result<void> load_and_publish(const PinPaths& paths, bool conntrack);
 
 // Whether this kernel lets XDP programs look up and insert conntrack entries, now: nf_conntrack may be a module.
 [[nodiscard]] bool kernel_has_conntrack_functions();

@@ -51,7 +51,12 @@ Bytes l4(const Packet& p) {
 }
 
 // The ports are in the first fragment only; a later one is payload from its first byte on.
-Bytes transport(const Packet& p) { return p.fragment_offset == 0 ? l4(p) : Bytes(p.payload, 0x55); }
+Bytes transport(const Packet& p) {
+    if (p.fragment_offset != 0) return Bytes(p.payload, 0x55);
+    Bytes out = l4(p);
+    if (p.short_l4) out.resize(8);
+    return out;
+}
 
 Bytes ipv4(const Packet& p) {
     const Bytes inner = transport(p);

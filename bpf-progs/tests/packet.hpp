@@ -38,6 +38,7 @@ struct Packet {
     bool more_fragments = false;
     std::uint16_t fragment_offset = 0;  // in bytes; with more_fragments: IPv6 gets a fragment header
     bool options = false;               // IPv4: a router alert; IPv6: a hop-by-hop header
+    bool short_l4 = false;              // ports and four more bytes, then the packet ends
     bool bad_checksum = false;          // of the IPv4 header
     std::uint16_t vlan = 0;
     std::uint8_t icmp_type = 8;

@@ -12,6 +12,7 @@
 
 #include "base/mounts.hpp"
 #include "bpf-progs/loader/bpffs.hpp"
+#include "bpf-progs/loader/load.hpp"
 #include "bpf-progs/loader/map.hpp"
 
 namespace xveth::bpf::testing {
@@ -72,9 +73,15 @@ void TestNode::SetUp() {
     auto scope = NetnsScope::enter(*ns);
     ASSERT_TRUE(scope);
     scope_.emplace(std::move(*scope));
+    // The other ends keep silent: no router solicitations, no multicast listener reports.
+    for (const char* name : {"a", "b", "w"})
+        run_command(std::string("nsenter --net=/run/netns/") + name +
+                    " sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1");
     run_command("ip link set lo up; sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
     const auto cookie = ns->cookie().value();
     pins_ = PinPaths(cookie, bpffs).node();
+    auto published = load_and_publish(PinPaths(cookie, bpffs), with_conntrack());
+    ASSERT_TRUE(published) << published.error().text;
     objects_ = open_pinned_objects(cookie, bpffs);
     auto loaded = objects_->ensure_loaded();
     ASSERT_TRUE(loaded) << loaded.error().text;
@@ -116,8 +123,6 @@ TestPort TestNode::add_container(const std::string& name, const std::vector<IpAd
     const auto port = add_port(name + "0", XV_PORT_SPOOFCHECK, mac(inner), mac(outer), Program::host);
     for (const auto& address : addresses) {
         const auto text = address.to_string();
-        run_command(inside + "ip addr add " + IpPrefix::host(address).to_string() + " dev eth0 " +
-                    (address.family == Family::ipv6 ? "nodad" : ""));
         run_command("ip route add " + text + " dev " + name + "0 && ip neigh add " + text + " dev " + name +
                     "0 lladdr " + inner);
         EXPECT_TRUE(objects_->put_endpoint(address, port.id));
@@ -159,6 +164,21 @@ Outcome TestNode::run(Program program, std::uint32_t ifindex, const Bytes& frame
     outcome.action = err == 0 ? static_cast<int>(options.retval) : -1;
     outcome.frame.resize(options.data_size_out);
     return outcome;
+}
+
+void TestNode::send_live(Program program, std::uint32_t ifindex, const Bytes& frame) {
+    auto fd = open_pin(pins_ + "/programs/" + (program == Program::nic ? "xv_nic" : "xv_host"));
+    struct xdp_md context{};
+    context.data_end = static_cast<std::uint32_t>(frame.size());
+    context.ingress_ifindex = ifindex;
+    LIBBPF_OPTS(bpf_test_run_opts, options);
+    options.data_in = frame.data();
+    options.data_size_in = static_cast<std::uint32_t>(frame.size());
+    options.ctx_in = &context;
+    options.ctx_size_in = sizeof(context);
+    options.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
+    options.repeat = 1;
+    ASSERT_EQ(bpf_prog_test_run_opts(fd->get(), &options), 0);
 }
 
 Packet TestNode::packet(const TestPort& from, const Mac& dst_mac, const char* src, const char* dst) const {
@@ -205,6 +225,10 @@ std::uint64_t TestNode::reason_count(const TestPort& port, xv_reason reason) {
 void TestNode::expect_passed(const Outcome& outcome, const Bytes& sent, const TestPort& port, xv_reason reason) {
     EXPECT_EQ(outcome.action, xdp_pass);
     EXPECT_EQ(outcome.frame, sent) << "a passed frame must be as it came\n" << hex(sent) << "\n" << hex(outcome.frame);
+    expect_counted(port, reason);
+}
+
+void TestNode::expect_counted(const TestPort& port, xv_reason reason) {
     auto counted = objects_->stats(port.id).value().reasons;
     for (auto& [seen, frames] : seen_[port.ifindex]) counted[seen] -= frames;
     std::erase_if(counted, [](const auto& entry) { return entry.second == 0; });

@@ -47,6 +47,8 @@ class TestNode : public ::testing::Test {
 protected:
     void SetUp() override;
     void TearDown() override;
+    // Which variant of the programs the test is about.
+    [[nodiscard]] virtual bool with_conntrack() const { return true; }
 
     // -- frames
     Outcome run(Program program, std::uint32_t ifindex, const Bytes& frame);
@@ -61,10 +63,13 @@ protected:
 
     // -- expectations. Passed: unmodified, and counted once under `reason` since the last such call for the port.
     void expect_passed(const Outcome& outcome, const Bytes& sent, const TestPort& port, xv_reason reason);
+    void expect_counted(const TestPort& port, xv_reason reason);
     void expect_redirected(const Outcome& outcome, const Bytes& sent, const Mac& dst, const Mac& src);
     [[nodiscard]] std::uint64_t reason_count(const TestPort& port, xv_reason reason);
     [[nodiscard]] std::optional<xv_flow> flow_of(const Packet& packet);
     void store_flow(const Packet& packet, const xv_flow& flow);
+    // Sends a frame by the program for real, as a NIC would.
+    void send_live(Program program, std::uint32_t ifindex, const Bytes& frame);
 
     // -- changes
     void change_port(const TestPort& port, std::uint32_t clear_flags, std::uint32_t set_flags);

@@ -78,7 +78,8 @@ class Summary(unittest.TestCase):
     def test_cases_inside_a_program_are_counted(self):
         output = "[  PASSED  ] 5 tests.\n[  SKIPPED ] 2 tests, listed below:\n"
         self.assertEqual((0, "8 passed, 0 failed, 2 skipped"),
-                         self.last_line(self.case(output), self.case("=== 2 passed in 0.1s ===\n"), self.case("fine")))
+                         self.last_line(self.case(output), self.case("=== 1 passed in 0.1s ===\n"), self.case("1 passed in 2.34s\n"),
+                                        self.case("fine")))
 
     def test_failures_are_counted_even_without_a_summary(self):
         failed = self.case("[  PASSED  ] 1 test.\n[  FAILED  ] 3 tests, listed below:\n", "<failure/>", "fail")

@@ -79,8 +79,9 @@ Result<void> keep_router_advertisements(Node& node) {
         if (!*link) continue;
         const std::string name = "net/ipv6/conf/" + (*link)->name + "/accept_ra";
         auto accepts = node.sysctls.read(node.ns, name);
+        if (!accepts && accepts.error().errno_value != ENOENT) return std::move(accepts.error()).or_code(100);
         if (!accepts || *accepts != "1") continue;
-        if (auto kept = node.sysctls.ensure(node.ns, name, "2"); !kept) return kept;
+        if (auto kept = node.sysctls.ensure(node.ns, name, "2"); !kept) return std::move(kept.error()).or_code(100);
     }
     return ok();
 }
@@ -185,19 +186,22 @@ Result<void> configure_host(Node& node, const VethPair& pair, const AddressPlan&
 
 Result<void> ensure_forwarding(Node& node, bool ipv4, bool ipv6) {
     if (ipv4) {
-        if (auto on = node.sysctls.ensure(node.ns, "net/ipv4/ip_forward", "1"); !on) return on;
+        if (auto on = node.sysctls.ensure(node.ns, "net/ipv4/ip_forward", "1"); !on)
+            return std::move(on.error()).or_code(100);
     }
     if (!ipv6) return ok();
     auto now = node.sysctls.read(node.ns, "net/ipv6/conf/all/forwarding");
     if (now && *now == "1") return ok();
     if (auto kept = keep_router_advertisements(node); !kept) return kept;
-    return node.sysctls.ensure(node.ns, "net/ipv6/conf/all/forwarding", "1");
+    if (auto on = node.sysctls.ensure(node.ns, "net/ipv6/conf/all/forwarding", "1"); !on)
+        return std::move(on.error()).or_code(100);
+    return ok();
 }
 
 Result<void> ensure_ipv6(Node& node, const Netns& ns, const std::string& device) {
     auto enabled = node.sysctls.ensure(ns, "net/ipv6/conf/" + device + "/disable_ipv6", "0");
     if (enabled) return ok();
-    if (enabled.error().errno_value != ENOENT) return enabled;
+    if (enabled.error().errno_value != ENOENT) return std::move(enabled.error()).or_code(100);
     return Error{.code = 100,
                  .errno_value = EAFNOSUPPORT,
                  .text = "an IPv6 address for " + device + ", but the kernel runs without IPv6",

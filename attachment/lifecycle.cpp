@@ -60,18 +60,25 @@ std::vector<netlink::Feature> as_features(const std::vector<std::pair<std::strin
     return features;
 }
 
+// A device that is gone, or another one by now, has nothing to get back.
+Result<void> restore_features(netlink::Rtnl& rtnl, std::uint32_t ifindex,
+                              const std::vector<std::pair<std::string, bool>>& recorded) {
+    if (recorded.empty()) return ok();
+    auto link = rtnl.find_link(netlink::IfIndex{ifindex});
+    if (!link) return std::move(link.error());
+    if (!*link || (*link)->kind != "veth") return ok();
+    return rtnl.set_features((*link)->index, as_features(recorded));
+}
+
 // A device that another plugin made goes on living: it gets back the offloads that it had.
 Result<void> restore_chained(Node& node, const AttachmentRecord& record) {
     FirstError errors;
-    auto host = node.path.rtnl.find_link(netlink::IfIndex{record.host_ifindex});
-    if (host && *host && !record.host_features.empty())
-        errors.keep(node.path.rtnl.set_features((*host)->index, as_features(record.host_features)));
+    errors.keep(restore_features(node.path.rtnl, record.host_ifindex, record.host_features));
     auto ns = Netns::open(record.netns_path);
     if (!ns || record.container_features.empty()) return errors.take();
     auto rtnl = node.path.kernel.open_rtnl(*ns);
     if (!rtnl) return std::move(rtnl.error());
-    auto inner = (*rtnl)->find_link(record.key.ifname);
-    if (inner && *inner) errors.keep((*rtnl)->set_features((*inner)->index, as_features(record.container_features)));
+    errors.keep(restore_features(**rtnl, record.container_ifindex, record.container_features));
     return errors.take();
 }
 

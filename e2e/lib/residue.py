@@ -13,9 +13,9 @@ import time
 from lib import cni
 from lib.netns import run
 
-# maps/…, programs/… and links/nic-<ifindex> of the node, never a hash of one attachment
-_SHARED_PIN = re.compile(r"/(maps/\w+|programs/\w+|links/nic-\d+)$")
-_SHARED_STATE = re.compile(r"/run/xveth/\d+/(locks/node|[a-z_-]+(\.json)?)$")
+# maps/…, programs/…, links/nic-<ifindex> and the tracepoint's link of the node, never a hash of one attachment
+_SHARED_PIN = re.compile(r"/(maps/\w+|programs/\w+|links/nic-\d+|trace)$")
+_SHARED_STATE = re.compile(r"/run/xveth/\d+/(locks/node(-[\w-]+)?|[a-z_-]+(\.json)?)$")
 _IPAM_OWN = re.compile(r"/(lock|last_reserved_ip\.\d+)$")
 
 

@@ -63,6 +63,9 @@ class Topology:
         self.client.ip(f"link add eth0 type veth peer name nic0 netns {self.node.name}")
         if armed:
             self.client.run("ethtool", "-K", "eth0", "gro", "on", "tx-checksum-ip-generic", "off", "tx-vlan-offload", "off")
+        # The wire stands ready: no test waits for duplicate address detection of a link that is there before it.
+        self.client.sysctl("net.ipv6.conf.eth0.accept_dad", 0)
+        self.node.sysctl("net.ipv6.conf.nic0.accept_dad", 0)
         self.client.ip_batch(f"""
             addr add {CLIENT[4]}/24 dev eth0
             addr add {CLIENT[6]}/64 dev eth0 nodad

@@ -321,9 +321,10 @@ def test_killed_add_takes_its_hanging_ipam_along(clean_topology):
     """A child that keeps the runtime's pipe open makes the runtime wait for it, even after SIGKILL of the plugin."""
     lab = clean_topology
     path, pod = _script(lab, "hanging", f"echo $$ > {lab.directory}/ipam-pid; exec sleep 60"), lab.container()
+    conf = lab.conf(ipam={"type": "hanging"})
     process = cni.start(lab.node, f"{cni.BIN_DIR}/xveth", cni.environment(
         "ADD", CNI_CONTAINERID=pod.cid, CNI_NETNS=pod.netns_path, CNI_IFNAME="eth0", CNI_PATH=":".join(path)),
-        json.dumps(lab.conf(ipam={"type": "hanging"})))
+        json.dumps(conf))
     while not os.path.exists(f"{lab.directory}/ipam-pid"):
         time.sleep(0.01)
     process.kill()
@@ -331,7 +332,7 @@ def test_killed_add_takes_its_hanging_ipam_along(clean_topology):
     process.communicate(timeout=20)
     assert time.monotonic() - begin < 2
     _script(lab, "hanging", "exit 0")
-    call(lab.node, "DEL", lab.conf(name="any", ipam={"type": "hanging"}), **options(pod), path=path).ok()
+    call(lab.node, "DEL", conf, **options(pod), path=path).ok()
 
 
 def test_other_containers_do_not_wait_for_a_hanging_ipam(clean_topology):

@@ -54,6 +54,11 @@ def make_lab():
         world.close()
 
 
+def unknown(port):
+    """Frames passed because their goal is no endpoint: said once a second for a flow, remembered in between."""
+    return port.reasons.get("pass_unknown_dst", 0) + port.reasons.get("pass_cached", 0)
+
+
 def l4_passes(port):
     """Frames of a port that went to the stack, less ARP, ND and what belongs to no flow."""
     quiet = {"pass_not_ip", "pass_other_mac", "pass_protocol", "pass_container"}
@@ -149,12 +154,12 @@ def test_node_and_gateway_addresses_are_the_stacks(lab, family):
             tcp_works(lab.a.ns, lab.node, target)
             ping(lab.a.ns, target)
         assert seen[lab.a].from_port == seen[lab.a].to_port == 0, seen
-        assert seen.reason(lab.a, "pass_unknown_dst") >= N, seen
+        assert unknown(seen[lab.a]) >= N and seen.reason(lab.a, "pass_unknown_dst") >= 1, seen
     with Watch(lab) as seen:
         udp_works(lab.client, lab.node, NODE[family], count=N)
         udp_works(lab.node, lab.a.ns, lab.a.address(family), count=N)  # as a kubelet's probe
         tcp_works(lab.node, lab.a.ns, lab.a.address(family))
-    assert seen.reason("nic0", "pass_unknown_dst") >= N, seen
+    assert unknown(seen["nic0"]) >= N and seen.reason("nic0", "pass_unknown_dst") >= 1, seen
     assert seen["nic0"].from_port == seen[lab.a].from_port == seen[lab.a].to_port == 0, seen
 
 
@@ -258,18 +263,22 @@ def test_tagged_frames_are_the_stacks_and_reach_no_container(lab, family):
     assert seen.reason("nic0", "pass_vlan") == 5 and seen[lab.a].to_port == 0, seen
 
 
-def test_tag_in_metadata_is_not_lost(make_lab):
-    """A sender that leaves the tag to the device: the NIC must not hand the frame to a container as untagged."""
+def test_tag_of_a_container_is_seen_and_not_lost(make_lab):
+    """A VLAN device with offload leaves its tag to the interface: that of a container writes it into the frame."""
     lab = make_lab()
-    lab.client.run("ethtool", "-K", "eth0", "tx-vlan-offload", "on")
-    lab.client.run("tc", "qdisc", "add", "dev", "eth0", "clsact")
-    lab.client.run("tc", "filter", "add", "dev", "eth0", "egress", "bpf", "da", "object-pinned", bpf.push_vlan_tag(100))
+    lab.a.ns.run("tc", "qdisc", "add", "dev", "eth0", "clsact")
+    lab.a.ns.run("tc", "filter", "add", "dev", "eth0", "egress", "bpf", "da", "object-pinned", bpf.push_vlan_tag(100))
     port = free_port()
-    with listen_udp(lab.a.ns, lab.a.address(), port) as server, open_socket(
-            lab.client, socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with listen_udp(lab.b.ns, lab.b.address(), port) as server, open_socket(
+            lab.a.ns, socket.AF_INET, socket.SOCK_DGRAM) as sock, Watch(lab) as seen:
         for _ in range(5):
-            sock.sendto(b"tagged", (lab.a.address(), port))
+            sock.sendto(b"tagged", (lab.b.address(), port))
         assert not receives(server)
+    assert seen.reason(lab.a, "pass_vlan") >= 5 and seen[lab.b].to_port == 0, seen
+
+
+def test_nic_leaves_tags_in_the_frames(lab):
+    assert not lab.node.features("nic0")["rx-vlan-offload"]
 
 
 @pytest.mark.parametrize("packet", [b"", b"\x45", b"\x45" + b"\0" * 18, b"\x44" + b"\0" * 40, b"\x60" + b"\0" * 20,
@@ -425,6 +434,7 @@ def test_large_container_beside_a_small_one_gets_too_big(topology):
     runtime.plugins[0].update(mtu=1400, localMtu=0)
     small = topology.attach(runtime)
     flow = UdpFlow(large.ns, small.ns, small.address())
+    flow.client.setsockopt(socket.IPPROTO_IP, traffic.IP_MTU_DISCOVER, traffic.IP_PMTUDISC_DONT)
     with Watch(topology) as seen:
         flow.request(5000)  # may be fragmented: arrives
     assert seen.reason(large, "pass_too_big") == 1 and seen[small].to_port == 0, seen
@@ -470,7 +480,7 @@ def test_other_mtus(make_lab, mtu):
         udp_works(lab.a.ns, lab.b.ns, lab.b.address(), count=5, size=mtu - 28)
         udp_works(lab.a.ns, lab.b.ns, lab.b.address(6), count=5, size=mtu - 48)
         tcp_works(lab.a.ns, lab.b.ns, lab.b.address())
-        tcp_works(lab.client, lab.a.ns, lab.a.address())
+    tcp_works(lab.client, lab.a.ns, lab.a.address())
     assert seen[lab.a].from_port == seen[lab.b].to_port >= 10, seen
     assert not l4_passes(seen[lab.a]), seen
 

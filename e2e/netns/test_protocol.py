@@ -211,7 +211,7 @@ def test_result_of_the_first_versions(clean_topology, version):
 
 
 def test_mtu_of_the_result_is_what_others_may_rely_on(topology):
-    pod = topology.attach(topology.network(version="1.1.0"))
+    pod = topology.attach(topology.network(version="1.1.0", localSubnets=["10.2.0.0/24"]))
     assert next(i for i in pod.result["interfaces"] if i["name"] == "eth0")["mtu"] == 1500
     assert pod.ns.link("eth0")["mtu"] == 65000
 
@@ -231,7 +231,7 @@ def test_dns_of_the_configuration_is_in_the_result(topology):
 
 def test_interface_name_of_15_bytes_and_long_ids(clean_topology):
     lab = clean_topology
-    runtime = lab.network(name="n" + "e" * 299)
+    runtime = lab.network(name="n" + "e" * 199)  # host-local makes a directory of it
     pod = lab.container(cid="c" + "d" * 299, ifname="abcdefghijklmno")
     lab.attach(runtime, pod)
     assert pod.ns.has_link("abcdefghijklmno")
@@ -321,10 +321,10 @@ def test_container_may_choose_free_by_cni_args_and_nothing_beyond_the_rules(clea
 
 
 def test_stdout_is_json_and_nothing_else_whatever_the_log_level(clean_topology):
-    pod = clean_topology.container()
-    call(clean_topology.node, "ADD", clean_topology.conf(), cid=pod.cid, netns=pod.netns_path, ifname="eth0",
+    pod, conf = clean_topology.container(), clean_topology.conf()
+    call(clean_topology.node, "ADD", conf, cid=pod.cid, netns=pod.netns_path, ifname="eth0",
          LIBBPF_LOG_LEVEL="debug", LIBBPF_STRICT_MODE="0xffffffff", XVETH_LOG="/proc/nonexistent/log").ok()
-    call(clean_topology.node, "DEL", clean_topology.conf(), cid=pod.cid, netns=pod.netns_path, ifname="eth0",
+    call(clean_topology.node, "DEL", conf, cid=pod.cid, netns=pod.netns_path, ifname="eth0",
          XVETH_LOG="/dev/full").ok()
 
 
@@ -506,7 +506,7 @@ def test_ipam_gets_the_same_stdin_and_none_of_our_keys(clean_topology):
     call(lab.node, "DEL", text, cid=pod.cid, netns=pod.netns_path, ifname="eth0", path=path).ok()
 
 
-@pytest.mark.parametrize("ipam", [None, {}, "absent"])
+@pytest.mark.parametrize("ipam", [None, {}, {"type": ""}, "absent"])
 def test_without_ipam_there_is_an_interface_without_addresses(clean_topology, ipam):
     lab, pod = clean_topology, clean_topology.container()
     conf = lab.conf()
@@ -519,6 +519,6 @@ def test_without_ipam_there_is_an_interface_without_addresses(clean_topology, ip
     call(lab.node, "DEL", conf, **options).ok()
 
 
-@pytest.mark.parametrize("ipam", [[], "host-local", {"type": ""}, {"type": "a/b"}, {"type": 5}, {"type": "../host-local"}])
+@pytest.mark.parametrize("ipam", [[], "host-local", {"type": "a/b"}, {"type": 5}, {"type": "../host-local"}])
 def test_ipam_of_a_wrong_kind_is_code_7(untouched, ipam):
     call(untouched.node, "ADD", untouched.conf(ipam=ipam), cid="c1", netns=untouched.client.path, ifname="eth5").error(7, "ipam")

@@ -180,7 +180,7 @@ def test_two_pods_exchange_by_redirect(engine, run_pod, family):
 
 def test_programs_inside_the_pods_talk(engine, run_pod):
     a, b = run_pod("a"), run_pod("b")
-    a.start("server", "nc", "-lk", "-p", "7000", "-e", "cat")
+    a.start("server", "nc", "-ll", "-p", "7000", "-e", "cat")
     client = b.start("client", "sleep", "600")
     with Watch(engine.topology) as seen:
         out = engine.crictl("exec", client, "sh", "-c",
@@ -197,7 +197,7 @@ def test_status_has_the_addresses_of_both_families(run_pod):
 
 def test_host_port(engine, run_pod):
     pod = run_pod("a", port_mappings=[{"protocol": 0, "container_port": 80, "host_port": 18081}])
-    pod.start("web", "nc", "-lk", "-p", "80", "-e", "cat")
+    pod.start("web", "nc", "-ll", "-p", "80", "-e", "cat")
     out = engine.topology.client.run("sh", "-c", f"for i in 1 2 3 4 5; do echo hello | busybox nc -w 2 {NODE[4]} 18081 && break; sleep 0.2; done")
     assert out.strip() == "hello"
 

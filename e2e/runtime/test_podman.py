@@ -131,7 +131,7 @@ def test_two_containers_exchange_by_redirect(podman, start, family):
 def test_programs_inside_the_containers_talk(podman, start):
     """No helper of ours in between: the container's own processes."""
     a = start("a")
-    podman.run("exec", "-d", "a", "nc", "-l", "-p", "7000", "-e", "cat")
+    podman.run("exec", "-d", "a", "nc", "-ll", "-p", "7000", "-e", "cat")
     with Watch(podman.topology) as seen:
         out = podman.run("run", "--rm", "--network", "xnet", IMAGE, "sh", "-c",
                          f"for i in 1 2 3 4 5; do echo hello | nc -w 2 {a.addresses[4]} 7000 && break; sleep 0.2; done")
@@ -151,7 +151,7 @@ def test_fixed_address_and_mac(podman, start):
 
 def test_published_port(podman, start):
     start("a", "-p", "18080:80")
-    podman.run("exec", "-d", "a", "nc", "-l", "-p", "80", "-e", "cat")
+    podman.run("exec", "-d", "a", "nc", "-ll", "-p", "80", "-e", "cat")
     out = podman.topology.client.run("sh", "-c", f"for i in 1 2 3 4 5; do echo hello | nc -w 2 {NODE[4]} 18080 && break; sleep 0.2; done"
                                      .replace("nc ", "busybox nc "))
     assert out.strip() == "hello"

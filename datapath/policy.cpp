@@ -78,20 +78,25 @@ private:
         return false;
     }
 
+    // `ct state invalid` is: load, mask with the bit of INVALID (1), compare with 0. A set of states is not read here.
     static bool is_invalid_drop(const NftRule& rule) {
-        bool about_invalid = false;
+        const auto has = [&](std::string_view name, std::string_view argument) {
+            return std::ranges::any_of(rule.expressions, [&](const NftExpression& expression) {
+                return expression.name == name && expression.argument == argument;
+            });
+        };
+        bool masked = false;
         for (const auto& expression : rule.expressions) {
-            if (expression.name == "ct" && expression.argument == "ct state") about_invalid = true;
-            // `ct state invalid` is: load, mask with the bit of INVALID (1), compare with 0.
-            if (expression.name == "bitwise" && expression.argument.find("01000000") == std::string::npos) return false;
+            if (expression.name == "lookup") return false;
+            if (expression.name == "bitwise") {
+                if (expression.argument.find("01000000") == std::string::npos) return false;
+                masked = true;
+            }
             if (expression.name == "match" && expression.argument.find("conntrack") == std::string::npos &&
                 expression.argument != "comment")
                 return false;
         }
-        const bool drops = std::ranges::any_of(rule.expressions, [](const NftExpression& expression) {
-            return expression.name == "immediate" && expression.argument == "drop";
-        });
-        return about_invalid && drops;
+        return masked && has("ct", "ct state") && has("immediate", "drop");
     }
 
     const NftChain* find(const NftChain& from, std::string_view name) const {

@@ -5,10 +5,12 @@ import contextlib
 import itertools
 import json
 import os
+import socket
 import subprocess
 
 from lib import sandbox
 
+SO_NETNS_COOKIE = 71
 _serial = itertools.count(1)
 
 
@@ -43,6 +45,11 @@ class Netns:
     def close(self):
         if os.path.exists(self.path):
             run("ip", "netns", "del", self.name)
+
+    def cookie(self):
+        """The kernel's number for this namespace, by which state and pins are filed."""
+        with self.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            return int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8), "little")
 
     def run(self, *argv, **options):
         return run("nsenter", f"--net={self.path}", "--", *argv, **options)

@@ -8,6 +8,7 @@ redirected frames can leave; checksums finished and no VLAN tags in metadata, so
 """
 
 import itertools
+import os
 import shutil
 
 from lib import cni
@@ -55,6 +56,7 @@ class Topology:
         self.id = next(_serial)
         self.directory = f"/run/e2e/{self.id}"
         self.client, self.node = Netns("client"), Netns("node")
+        self.cookie = self.node.cookie()
         self.containers = []
         self.networks = itertools.count(1)
         self._wire(armed)
@@ -79,12 +81,18 @@ class Topology:
             route add default via {CLIENT[4]}
             route add default via {CLIENT[6]}""")
 
+    def pins(self, kind):
+        """The node's pinned objects of a folder ("maps", "links"), as {name: path}."""
+        directory = f"/sys/fs/bpf/xveth/v1/{self.cookie}/{kind}"
+        return {name: f"{directory}/{name}" for name in (os.listdir(directory) if os.path.isdir(directory) else ())}
+
     def close(self):
         for container in self.containers:
             container.ns.close()
         self.node.close()
         self.client.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+        shutil.rmtree(f"/sys/fs/bpf/xveth/v1/{self.cookie}", ignore_errors=True)  # the maps' memory
 
     # -- configurations
 

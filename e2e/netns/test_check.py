@@ -32,15 +32,6 @@ def bpftool(*argv):
     return run("bpftool", *argv)
 
 
-def pins(kind):
-    """Pinned objects of the node's shared directory, by name."""
-    found = {}
-    for base, _, names in os.walk("/sys/fs/bpf/xveth"):
-        if os.path.basename(base) == kind:
-            found.update({name: os.path.join(base, name) for name in names})
-    return found
-
-
 @pytest.mark.parametrize("families", [(4,), (6,), (4, 6)])
 @pytest.mark.parametrize("keys", [{}, {"containerXdp": "free"}, {"policy": "stack"}, {"nic": "none"}, {"ipMasq": True}],
                          ids=["default", "free", "stack", "no NIC", "masquerade"])
@@ -95,23 +86,23 @@ def test_host_end_down(topology, pod):
     broken(pod, pod.host_end)
 
 
-def test_program_of_the_host_end_gone(pod):
+def test_program_of_the_host_end_gone(topology, pod):
     """The link is detached behind our back; its pin is still there."""
-    for name, path in pins("links").items():
+    for name, path in topology.pins("links").items():
         if re.fullmatch(r"[0-9a-f]+h", name):
             bpftool("link", "detach", "pinned", path)
     broken(pod, pod.host_end)
 
 
-def test_pin_of_the_host_end_gone(pod):
-    for name, path in pins("links").items():
+def test_pin_of_the_host_end_gone(topology, pod):
+    for name, path in topology.pins("links").items():
         if re.fullmatch(r"[0-9a-f]+h", name):
             os.unlink(path)
     broken(pod, pod.host_end)
 
 
 def test_redirect_target_gone(topology, pod):
-    path = pins("maps")["xv_ports"]
+    path = topology.pins("maps")["xv_ports"]
     ifindex = topology.node.link(pod.host_end)["ifindex"]
     entries = json.loads(bpftool("-j", "map", "dump", "pinned", path))
     mine = [e for e in entries if int.from_bytes(bytes(int(b, 16) for b in e["value"][:4]), "little") == ifindex]
@@ -121,9 +112,9 @@ def test_redirect_target_gone(topology, pod):
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_endpoint_gone(pod, family):
+def test_endpoint_gone(topology, pod, family):
     raw = socket.inet_pton(socket.AF_INET6, pod.address(6) if family == 6 else f"::ffff:{pod.address(4)}")
-    bpftool("map", "delete", "pinned", pins("maps")["xv_endpoints"], "key", *(f"0x{b:02x}" for b in raw))
+    bpftool("map", "delete", "pinned", topology.pins("maps")["xv_endpoints"], "key", *(f"0x{b:02x}" for b in raw))
     broken(pod, pod.address(family))
 
 
@@ -157,7 +148,8 @@ def test_changed_mac_mtu_and_extra_routes_of_later_plugins_pass(pod):
 
 
 def test_lease_gone_is_the_delegates_word(topology, pod):
-    os.unlink(f"{topology.directory}/ipam/{pod.runtime.name}/{pod.address(4)}")
+    for address in pod.addresses:
+        os.unlink(f"{topology.directory}/ipam/{pod.runtime.name}/{address}")
     pod.runtime.check(pod).error()
 
 

@@ -36,7 +36,7 @@ add_library(xveth::flags ALIAS xveth_flags)
 target_include_directories(xveth_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(xveth_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wnon-virtual-dtor
-  -Woverloaded-virtual -Wcast-qual -Wformat=2 -Wundef -Wnull-dereference -Wimplicit-fallthrough
+  -Woverloaded-virtual -Wcast-qual -Wformat=2 -Wundef -Wimplicit-fallthrough
   $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op -Wuseless-cast>
   $<$<BOOL:${XVETH_WERROR}>:-Werror>
   -fstack-protector-strong -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=

@@ -34,9 +34,7 @@ Message encode_set_link(IfIndex device) {
 
 void put_no_ipv6_autoconf(Message& message) {
     message.nest(IFLA_AF_SPEC, [](Message& families) {
-        families.nest(AF_INET6, [](Message& ipv6) {
-            ipv6.put_u8(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
-        });
+        families.nest(AF_INET6, [](Message& ipv6) { ipv6.put_u8(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE); });
     });
 }
 
@@ -57,11 +55,16 @@ void put_veth_end(Message& message, const VethEnd& end, const VethSpec& spec) {
 
 XdpMode parse_xdp_mode(std::uint8_t attached) {
     switch (attached) {
-        case XDP_ATTACHED_DRV: return XdpMode::native;
-        case XDP_ATTACHED_SKB: return XdpMode::generic;
-        case XDP_ATTACHED_HW: return XdpMode::offloaded;
-        case XDP_ATTACHED_MULTI: return XdpMode::multiple;
-        default: return XdpMode::none;
+        case XDP_ATTACHED_DRV:
+            return XdpMode::native;
+        case XDP_ATTACHED_SKB:
+            return XdpMode::generic;
+        case XDP_ATTACHED_HW:
+            return XdpMode::offloaded;
+        case XDP_ATTACHED_MULTI:
+            return XdpMode::multiple;
+        default:
+            return XdpMode::none;
     }
 }
 

@@ -38,8 +38,8 @@ void Message::end_nest(nlattr* start) {
 std::uint64_t Attributes::be64(int type) const { return be64toh(u64(type)); }
 
 std::string Attributes::text(int type) const {
-    const auto data = bytes(type);
-    return {data.begin(), std::ranges::find(data, std::uint8_t{0})};
+    const nlattr* attribute = find(type);
+    return attribute == nullptr ? std::string{} : text_of(attribute);
 }
 
 std::span<const std::uint8_t> Attributes::bytes(int type) const {
@@ -65,6 +65,11 @@ const nlattr* Attributes::find(int type) const { return first_ == nullptr ? null
 
 Attributes Attributes::inside(const nlattr* attribute) {
     return {static_cast<const nlattr*>(nla_data(attribute)), nla_len(attribute)};
+}
+
+std::string Attributes::text_of(const nlattr* attribute) {
+    const auto* start = static_cast<const char*>(nla_data(attribute));
+    return {start, strnlen(start, static_cast<std::size_t>(nla_len(attribute)))};
 }
 
 Received::Received(const nlmsghdr& header) : words_((header.nlmsg_len + 3) / 4) {

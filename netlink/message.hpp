@@ -107,10 +107,17 @@ public:
         for (const nlattr* at = first_; at != nullptr && nla_ok(at, left); at = nla_next(at, &left))
             visit(nla_type(at), inside(at));
     }
+    // visit(text) for each attribute of a list of texts.
+    template <class Visit>
+    void for_each_text(Visit visit) const {
+        int left = size_;
+        for (const nlattr* at = first_; at != nullptr && nla_ok(at, left); at = nla_next(at, &left)) visit(text_of(at));
+    }
 
 private:
     [[nodiscard]] const nlattr* find(int type) const;
     static Attributes inside(const nlattr* attribute);
+    static std::string text_of(const nlattr* attribute);
 
     const nlattr* first_ = nullptr;
     int size_ = 0;

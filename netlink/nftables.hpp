@@ -17,9 +17,10 @@ namespace xveth::netlink {
 
 // One expression of a rule, reduced to what a judgement needs.
 struct NftExpression {
-    std::string name;     // "meta", "ct", "payload", "cmp", "immediate", "counter", "match", "target", "masq", "nat", …
-    std::string argument; // what it loads or does: "ct state", "ct status", "payload network 12 4", verdict "drop"/"accept"/
-                          // "jump CHAIN"/"goto CHAIN"/"return"/"continue"/"queue", xt match/target name ("comment", "MASQUERADE"), cmp value as hex
+    std::string name;  // "meta", "ct", "payload", "cmp", "immediate", "counter", "match", "target", "masq", "nat", …
+    std::string
+        argument;  // what it loads or does: "ct state", "ct status", "payload network 12 4", verdict "drop"/"accept"/
+        // "jump CHAIN"/"goto CHAIN"/"return"/"continue"/"queue", xt match/target name ("comment", "MASQUERADE"), cmp value as hex
 };
 
 struct NftRule {
@@ -33,8 +34,8 @@ struct NftChain {
     std::string table;
     std::string name;
     // Base chains only:
-    std::string type;    // "filter", "nat", "route"; empty = a regular chain
-    std::string hook;    // "prerouting", "input", "forward", "output", "postrouting", "ingress", "egress"
+    std::string type;  // "filter", "nat", "route"; empty = a regular chain
+    std::string hook;  // "prerouting", "input", "forward", "output", "postrouting", "ingress", "egress"
     std::int32_t priority = 0;
     bool policy_drop = false;
     std::string device;  // netdev chains

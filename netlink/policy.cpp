@@ -28,8 +28,8 @@ Result<bool> SystemRtnl::has_fwmark_rules() {
         Message message(RTM_GETRULE, 0);
         message.header(header);
         auto answers = route_.dump(message, "list ip rules");
-        const bool no_family = !answers && (answers.error().errno_value == EAFNOSUPPORT ||
-                                            answers.error().errno_value == EOPNOTSUPP);
+        const bool no_family =
+            !answers && (answers.error().errno_value == EAFNOSUPPORT || answers.error().errno_value == EOPNOTSUPP);
         if (no_family) continue;
         if (!answers) return std::move(answers.error());
         const bool marks = std::ranges::any_of(*answers, [](const Received& rule) {

@@ -116,8 +116,9 @@ std::vector<Route> parse_routes(const Received& message) {
     const auto family = family_of(header.rtm_family);
     if (!family) return {};
     Route route;
-    route.destination = {.address = attributes.address(RTA_DST, *family).value_or(IpAddress{.family = *family, .bytes = {}}),
-                         .length = header.rtm_dst_len};
+    route.destination = {
+        .address = attributes.address(RTA_DST, *family).value_or(IpAddress{.family = *family, .bytes = {}}),
+        .length = header.rtm_dst_len};
     route.gateway = parse_gateway(attributes, *family);
     route.device = IfIndex{attributes.u32(RTA_OIF)};
     route.preferred_source = attributes.address(RTA_PREFSRC, *family);

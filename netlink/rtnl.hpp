@@ -38,11 +38,12 @@ public:
     // -- addresses, routes, neighbours
     virtual Result<void> add_address(IfIndex device, const Address& address) = 0;
     virtual Result<std::vector<Address>> list_addresses(IfIndex device) = 0;
-    virtual Result<void> add_route(const Route& route) = 0;               // NLM_F_CREATE|EXCL
+    virtual Result<void> add_route(const Route& route) = 0;  // NLM_F_CREATE|EXCL
     virtual Result<void> remove_route_if_present(const Route& route) = 0;
     // The route that the kernel would take to `destination` (RTM_GETROUTE, one object); nothing when unreachable.
     virtual Result<std::optional<Route>> route_to(const IpAddress& destination) = 0;
-    virtual Result<std::vector<Route>> list_routes(Family family, IfIndex device) = 0;  // table main, of one device (none = all)
+    virtual Result<std::vector<Route>> list_routes(Family family,
+                                                   IfIndex device) = 0;  // table main, of one device (none = all)
     virtual Result<void> replace_neighbour(const Neighbour& neighbour) = 0;
     virtual Result<std::optional<Neighbour>> find_neighbour(IfIndex device, const IpAddress& address) = 0;
     virtual Result<void> remove_neighbour_if_present(IfIndex device, const IpAddress& address) = 0;
@@ -60,7 +61,8 @@ public:
 
     // -- what else could touch a frame (policy "auto")
     virtual Result<std::vector<Qdisc>> list_qdiscs(IfIndex device) = 0;
-    virtual Result<std::vector<TcFilter>> list_tc_filters(IfIndex device) = 0;  // clsact/ingress filters and tcx programs
+    virtual Result<std::vector<TcFilter>> list_tc_filters(
+        IfIndex device) = 0;  // clsact/ingress filters and tcx programs
     virtual Result<bool> has_xfrm_policies() = 0;
     virtual Result<bool> has_fwmark_rules() = 0;  // any ip rule (both families) that looks at a mark
 };

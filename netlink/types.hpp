@@ -19,27 +19,28 @@ enum class XdpMode : std::uint8_t { none, native, generic, offloaded, multiple }
 struct Link {
     IfIndex index = IfIndex::none;
     std::string name;
-    std::string kind;       // "veth", "bridge", …; empty for a physical device
+    std::string kind;  // "veth", "bridge", …; empty for a physical device
     Mac mac;
-    std::string alias;      // IFALIAS
+    std::string alias;  // IFALIAS
     std::uint32_t mtu = 0;
     std::uint32_t max_mtu = 0;
-    bool up = false;        // IFF_UP
+    bool up = false;  // IFF_UP
     bool loopback = false;
     std::uint32_t rx_queues = 0;  // allocated: IFLA_NUM_RX_QUEUES
     std::uint32_t tx_queues = 0;
-    IfIndex peer = IfIndex::none;              // IFLA_LINK: a veth's other end, by its ifindex in its own namespace
+    IfIndex peer = IfIndex::none;               // IFLA_LINK: a veth's other end, by its ifindex in its own namespace
     std::optional<std::int32_t> peer_netns_id;  // IFLA_LINK_NETNSID; absent: the peer is in the same namespace
     IfIndex master = IfIndex::none;
     XdpMode xdp_mode = XdpMode::none;
-    std::uint32_t xdp_program_id = 0;           // of the native program, else of the one that is there
+    std::uint32_t xdp_program_id = 0;  // of the native program, else of the one that is there
 };
 
 struct VethEnd {
     int netns_fd = -1;  // where this end is created
     std::string name;
     Mac mac;
-    bool no_ipv6_autoconf = false;  // addr_gen_mode none: no link-local address by itself, hence no duplicate address detection
+    bool no_ipv6_autoconf =
+        false;  // addr_gen_mode none: no link-local address by itself, hence no duplicate address detection
 };
 
 // Both ends placed, named, sized, queued and given their MACs by one RTM_NEWLINK, both down.
@@ -47,7 +48,8 @@ struct VethSpec {
     VethEnd host;
     VethEnd container;
     std::uint32_t mtu = 1500;
-    std::uint32_t queues = 1;  // rx = tx, both ends (kernel: numbers must be given on both, else the peer gets all CPUs)
+    std::uint32_t queues =
+        1;  // rx = tx, both ends (kernel: numbers must be given on both, else the peer gets all CPUs)
 };
 
 // Scopes of addresses and routes: RT_SCOPE_UNIVERSE and RT_SCOPE_LINK.
@@ -68,11 +70,11 @@ struct Route {
     std::optional<IpAddress> gateway;
     IfIndex device = IfIndex::none;
     std::optional<IpAddress> preferred_source;
-    std::uint32_t mtu = 0;      // RTAX_MTU; 0 = the device's
+    std::uint32_t mtu = 0;  // RTAX_MTU; 0 = the device's
     std::uint32_t advmss = 0;
     std::uint32_t priority = 0;
-    std::uint32_t table = 0;    // 0 = main
-    std::uint8_t scope = 0;     // RT_SCOPE_*
+    std::uint32_t table = 0;  // 0 = main
+    std::uint8_t scope = 0;   // RT_SCOPE_*
     bool onlink = false;
 };
 

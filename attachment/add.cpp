@@ -35,12 +35,13 @@ Result<void> ensure_absent(Node& node, const AttachmentKey& key, Container& cont
     auto link = container.rtnl->find_link(key.ifname);
     if (!link) return std::move(link.error());
     if (!*link && !(*record && (*record)->complete)) return ok();
-    return Error{.code = 4,
-                 .errno_value = EEXIST,
-                 .text = "CNI_IFNAME " + key.ifname + ": " +
-                         (*link ? "the container has an interface of this name"
-                                : "container " + key.container_id + " is attached to network " + key.network + " already"),
-                 .hint = "send DEL first, or use another CNI_IFNAME"};
+    return Error{
+        .code = 4,
+        .errno_value = EEXIST,
+        .text = "CNI_IFNAME " + key.ifname + ": " +
+                (*link ? "the container has an interface of this name"
+                       : "container " + key.container_id + " is attached to network " + key.network + " already"),
+        .hint = "send DEL first, or use another CNI_IFNAME"};
 }
 
 Result<CniResult> ask_ipam(Node& node, const NetConf& conf, const Request& request) {
@@ -96,7 +97,8 @@ Result<void> set_up_addresses(Node& node, Container& container, const VethPair& 
 Result<void> set_up_masquerade(Node& node, const NetConf& conf, const AddressPlan& plan) {
     if (!conf.ip_masq) return ok();
     for (const auto& address : plan.addresses)
-        if (auto put = node.path.nft.ensure_masquerade(address.prefix.address, address.prefix.network()); !put) return put;
+        if (auto put = node.path.nft.ensure_masquerade(address.prefix.address, address.prefix.network()); !put)
+            return put;
     return ok();
 }
 
@@ -112,10 +114,18 @@ std::string holder_of(Node& node, const IpAddress& address) {
 CniResult describe(const NetConf& conf, const Request& request, const VethPair& pair, const CniResult& ipam,
                    const AddressPlan& plan, std::uint32_t path_mtu) {
     CniResult result = ipam;
-    result.interfaces = {
-        {.name = pair.host.name, .mac = pair.host.mac.to_string(), .sandbox = {}, .mtu = path_mtu, .socket_path = {}, .pci_id = {}},
-        {.name = request.ifname, .mac = pair.container.mac.to_string(), .sandbox = request.netns_path, .mtu = path_mtu,
-         .socket_path = {}, .pci_id = {}}};
+    result.interfaces = {{.name = pair.host.name,
+                          .mac = pair.host.mac.to_string(),
+                          .sandbox = {},
+                          .mtu = path_mtu,
+                          .socket_path = {},
+                          .pci_id = {}},
+                         {.name = request.ifname,
+                          .mac = pair.container.mac.to_string(),
+                          .sandbox = request.netns_path,
+                          .mtu = path_mtu,
+                          .socket_path = {},
+                          .pci_id = {}}};
     for (std::size_t i = 0; i < result.ips.size(); ++i) {
         result.ips[i].interface = 1;
         result.ips[i].gateway = plan.addresses[i].gateway;

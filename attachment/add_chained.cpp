@@ -15,8 +15,9 @@ Error not_usable(const std::string& why) {
     return Error{.code = 7,
                  .errno_value = EINVAL,
                  .text = "prevResult: " + why,
-                 .hint = "behind another plugin xveth arms the veth pair that this one made (ptp, bridge); place it "
-                         "right after it, or first in the list"};
+                 .hint =
+                     "behind another plugin xveth arms the veth pair that this one made (ptp, bridge); place it "
+                     "right after it, or first in the list"};
 }
 
 // The addresses that the chain gave to our interface.
@@ -67,12 +68,13 @@ Result<void> arm_pair(Node& node, const NetConf& conf, Container& container, con
                                 record.container_features);
         !set)
         return set;
-    if (auto set = set_features(node.path.rtnl, pair.host.index, datapath::host_end_features(!managed),
-                                record.host_features);
+    if (auto set =
+            set_features(node.path.rtnl, pair.host.index, datapath::host_end_features(!managed), record.host_features);
         !set)
         return set;
     if (auto put = node.store.put(record); !put) return put;
-    if (auto armed = datapath::arm(node.path, container.ns, pair, {.pin = record.key.hash(), .managed = managed}); !armed)
+    if (auto armed = datapath::arm(node.path, container.ns, pair, {.pin = record.key.hash(), .managed = managed});
+        !armed)
         return armed;
     NetConf bound = conf;
     if (pair.host.master != netlink::IfIndex::none) {

@@ -25,8 +25,10 @@ Result<AttachmentRecord> get_record(Node& node, const AttachmentKey& key) {
     auto record = node.store.find(key);
     if (!record) return std::move(record.error());
     if (!*record || !(*record)->complete)
-        return fault(3, "container " + key.container_id + ", interface " + key.ifname +
-                            ": no attachment to network " + key.network, recreate);
+        return fault(
+            3,
+            "container " + key.container_id + ", interface " + key.ifname + ": no attachment to network " + key.network,
+            recreate);
     return std::move(**record);
 }
 
@@ -53,12 +55,15 @@ Result<VethPair> check_pair(Node& node, const AttachmentRecord& record, Containe
     if (!host) return std::move(host.error());
     if (!*host) return fault(100, "host end " + record.host_end + " is gone", recreate);
     if ((*inner)->peer != (*host)->index || (*host)->peer != (*inner)->index)
-        return fault(100, record.key.ifname + " and " + record.host_end + " are no longer two ends of one pair", recreate);
-    if (!(*host)->up) return fault(100, "host end " + record.host_end + " is down", "ip link set " + record.host_end + " up");
+        return fault(100, record.key.ifname + " and " + record.host_end + " are no longer two ends of one pair",
+                     recreate);
+    if (!(*host)->up)
+        return fault(100, "host end " + record.host_end + " is down", "ip link set " + record.host_end + " up");
     if (!(*inner)->up)
         return fault(100, record.key.ifname + " is down", "in the container: ip link set " + record.key.ifname + " up");
     if ((*host)->rx_queues < (*inner)->tx_queues)
-        return fault(101, "host end " + record.host_end + " has fewer rx queues than " + record.key.ifname + " has tx queues");
+        return fault(
+            101, "host end " + record.host_end + " has fewer rx queues than " + record.key.ifname + " has tx queues");
     return VethPair{.host = std::move(**host), .container = std::move(**inner)};
 }
 
@@ -85,7 +90,8 @@ Result<void> check_routes_in(netlink::Rtnl& rtnl, const std::string& where, netl
             const bool there = std::ranges::any_of(*present, [&](const netlink::Route& other) {
                 return other.destination.network() == route.destination.network() && other.gateway == route.gateway;
             });
-            if (!there) return fault(100, "route to " + route.destination.to_string() + " is missing in " + where, recreate);
+            if (!there)
+                return fault(100, "route to " + route.destination.to_string() + " is missing in " + where, recreate);
         }
     }
     return ok();
@@ -116,8 +122,10 @@ Result<void> check_link(Node& node, const std::string& pin, const netlink::Link&
     auto wanted = node.path.bpf.program_id(program);
     if (!wanted) return std::move(wanted.error());
     if ((*link)->program_id != *wanted)
-        return fault(101, device.name + ": our XDP link runs program " + std::to_string((*link)->program_id) +
-                              " instead of " + std::to_string(*wanted), recreate);
+        return fault(101,
+                     device.name + ": our XDP link runs program " + std::to_string((*link)->program_id) +
+                         " instead of " + std::to_string(*wanted),
+                     recreate);
     if (device.xdp_mode != netlink::XdpMode::native)
         return fault(101, device.name + ": XDP does not run natively", recreate);
     return ok();
@@ -148,8 +156,10 @@ Result<void> check_arming(Node& node, const AttachmentRecord& record, Container&
     auto takes = datapath::takes_redirected_frames(node.path.rtnl, pair.host.index);
     if (!takes) return std::move(takes.error());
     if (*takes) return ok();
-    return fault(101, "host end " + pair.host.name + " does not take redirected frames: the container's end has neither "
-                                                     "GRO nor a native XDP program, or too few queues",
+    return fault(101,
+                 "host end " + pair.host.name +
+                     " does not take redirected frames: the container's end has neither "
+                     "GRO nor a native XDP program, or too few queues",
                  "in the container: ethtool -K " + record.key.ifname + " gro on");
 }
 
@@ -158,12 +168,15 @@ Result<void> check_maps(Node& node, const AttachmentRecord& record, const VethPa
     auto port = node.path.bpf.get_port(id);
     if (!port) return std::move(port.error());
     const auto ifindex = static_cast<std::uint32_t>(pair.host.index);
-    if (port->ifindex != ifindex) return fault(102, "port " + std::to_string(record.port) + " belongs to another device", recreate);
+    if (port->ifindex != ifindex)
+        return fault(102, "port " + std::to_string(record.port) + " belongs to another device", recreate);
     auto target = node.path.bpf.find_target(id);
     if (!target) return std::move(target.error());
     if (!*target) return fault(102, "host end " + pair.host.name + " is missing in the redirect map", recreate);
     if (**target != ifindex)
-        return fault(102, "the redirect map's entry of " + pair.host.name + " leads to ifindex " + std::to_string(**target), recreate);
+        return fault(102,
+                     "the redirect map's entry of " + pair.host.name + " leads to ifindex " + std::to_string(**target),
+                     recreate);
     for (const auto& address : record.addresses) {
         auto owner = node.path.bpf.find_endpoint(address);
         if (!owner) return std::move(owner.error());
@@ -178,7 +191,8 @@ Result<void> check_masquerade(Node& node, const AttachmentRecord& record) {
     for (const auto& address : record.addresses) {
         auto there = node.path.nft.has_masquerade(address);
         if (!there) return std::move(there.error());
-        if (!*there) return fault(100, "masquerading of " + address.to_string() + " is missing (table inet xveth)", recreate);
+        if (!*there)
+            return fault(100, "masquerading of " + address.to_string() + " is missing (table inet xveth)", recreate);
     }
     return ok();
 }

@@ -36,7 +36,9 @@ struct CniRoute {
 struct CniDns {
     std::vector<std::string> nameservers, search, options;
     std::string domain;
-    [[nodiscard]] bool empty() const { return nameservers.empty() && search.empty() && options.empty() && domain.empty(); }
+    [[nodiscard]] bool empty() const {
+        return nameservers.empty() && search.empty() && options.empty() && domain.empty();
+    }
 };
 
 struct CniResult {

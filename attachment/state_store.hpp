@@ -31,19 +31,19 @@ struct AttachmentKey {
 struct AttachmentRecord {
     AttachmentKey key;
     bool complete = false;
-    bool chained = false;        // we armed an existing veth; DEL leaves the devices alone
-    std::string owner = "cni";   // "cni" or "oci-hook"
+    bool chained = false;       // we armed an existing veth; DEL leaves the devices alone
+    std::string owner = "cni";  // "cni" or "oci-hook"
     std::string netns_path;
-    std::string container_xdp;   // "managed", "free"
-    std::string host_end;        // name
+    std::string container_xdp;  // "managed", "free"
+    std::string host_end;       // name
     std::uint32_t host_ifindex = 0;
     std::uint32_t container_ifindex = 0;
-    std::uint32_t port = 0;      // port id; 0 = none yet
+    std::uint32_t port = 0;  // port id; 0 = none yet
     std::vector<IpAddress> addresses;
     bool masqueraded = false;
     std::string ipam_type;
-    std::string conf;            // the configuration that ADD got: DEL by GC frees the lease with it
-    std::string args;            // CNI_ARGS of that ADD
+    std::string conf;  // the configuration that ADD got: DEL by GC frees the lease with it
+    std::string args;  // CNI_ARGS of that ADD
     // Features of a chained device as we found them, to be put back: (name, on).
     std::vector<std::pair<std::string, bool>> container_features, host_features;
     std::optional<std::string> pod;  // namespace/name from CNI_ARGS, for people
@@ -63,7 +63,7 @@ public:
     virtual Result<std::vector<AttachmentRecord>> list(const std::string& network);
     virtual Result<std::vector<AttachmentRecord>> list_all();
     [[nodiscard]] std::string lock_path(const AttachmentKey& key) const;  // <directory>/locks/<hash>
-    [[nodiscard]] std::string node_lock_path() const;                    // <directory>/locks/node
+    [[nodiscard]] std::string node_lock_path() const;                     // <directory>/locks/node
 
 private:
     std::string directory_;

@@ -15,8 +15,8 @@ namespace {
 
 // True when `path` still names the file that `fd` has open.
 bool still_named(int fd, const std::string& path) {
-    struct stat mine {};
-    struct stat named {};
+    struct stat mine{};
+    struct stat named{};
     return ::fstat(fd, &mine) == 0 && ::stat(path.c_str(), &named) == 0 && mine.st_dev == named.st_dev &&
            mine.st_ino == named.st_ino;
 }

@@ -40,10 +40,10 @@ Result<Netns> Netns::open(const std::string& path) {
         const int err = (errno == ENOTDIR || errno == ESRCH) ? ENOENT : errno;
         return errno_error(err, phrase);
     }
-    struct statfs fs {};
+    struct statfs fs{};
     if (::fstatfs(fd.get(), &fs) != 0) return errno_error(errno, phrase);
     if (fs.f_type != NSFS_MAGIC && fs.f_type != PROC_SUPER_MAGIC) {
-        struct stat st {};
+        struct stat st{};
         const bool unmounted = ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
         if (unmounted)  // what `ip netns del` leaves for a moment: the mount point without its namespace
             return Error{.code = 0, .errno_value = ENOENT, .text = phrase + ": the namespace is gone", .hint = {}};
@@ -88,8 +88,8 @@ Result<std::uint64_t> Netns::cookie() const {
 }
 
 bool Netns::same_as(const Netns& other) const {
-    struct stat a {};
-    struct stat b {};
+    struct stat a{};
+    struct stat b{};
     return ::fstat(fd(), &a) == 0 && ::fstat(other.fd(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 

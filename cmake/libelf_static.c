@@ -8,31 +8,23 @@
 #define _GNU_SOURCE
 #include <search.h>
 
-typedef int compare_function(const void *, const void *);
+typedef int compare_function(const void*, const void*);
 
-void eu_search_tree_init(void **root);
-void eu_search_tree_fini(void **root, void (*free_node)(void *));
-void *eu_tsearch(const void *key, void **root, compare_function *compare);
-void *eu_tfind(const void *key, void **root, compare_function *compare);
-void *eu_tdelete(const void *key, void **root, compare_function *compare);
+void eu_search_tree_init(void** root);
+void eu_search_tree_fini(void** root, void (*free_node)(void*));
+void* eu_tsearch(const void* key, void** root, compare_function* compare);
+void* eu_tfind(const void* key, void** root, compare_function* compare);
+void* eu_tdelete(const void* key, void** root, compare_function* compare);
 
-void eu_search_tree_init(void **root) {
-    *root = 0;
-}
+void eu_search_tree_init(void** root) { *root = 0; }
 
-void eu_search_tree_fini(void **root, void (*free_node)(void *)) {
+void eu_search_tree_fini(void** root, void (*free_node)(void*)) {
     tdestroy(*root, free_node);
     *root = 0;
 }
 
-void *eu_tsearch(const void *key, void **root, compare_function *compare) {
-    return tsearch(key, root, compare);
-}
+void* eu_tsearch(const void* key, void** root, compare_function* compare) { return tsearch(key, root, compare); }
 
-void *eu_tfind(const void *key, void **root, compare_function *compare) {
-    return tfind(key, root, compare);
-}
+void* eu_tfind(const void* key, void** root, compare_function* compare) { return tfind(key, root, compare); }
 
-void *eu_tdelete(const void *key, void **root, compare_function *compare) {
-    return tdelete(key, root, compare);
-}
+void* eu_tdelete(const void* key, void** root, compare_function* compare) { return tdelete(key, root, compare); }

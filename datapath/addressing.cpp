@@ -14,7 +14,8 @@ using netlink::Route;
 IpAddress link_local_of(const Mac& mac) {
     IpAddress address{.family = Family::ipv6, .bytes = {0xfe, 0x80}};
     const auto& m = mac.bytes;
-    const std::array<std::uint8_t, 8> id{static_cast<std::uint8_t>(m[0] ^ 2U), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+    const std::array<std::uint8_t, 8> id{
+        static_cast<std::uint8_t>(m[0] ^ 2U), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
     std::ranges::copy(id, address.bytes.begin() + 8);
     return address;
 }

@@ -37,8 +37,8 @@ Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, co
                                      container_pin(spec.pin));
         if (!inner) return std::move(inner.error()).in("container end " + pair.container.name).or_code(101);
     }
-    auto outer = node.bpf.attach(node.ns, static_cast<std::uint32_t>(pair.host.index), bpf::Program::host,
-                                 host_pin(spec.pin));
+    auto outer =
+        node.bpf.attach(node.ns, static_cast<std::uint32_t>(pair.host.index), bpf::Program::host, host_pin(spec.pin));
     if (!outer) return std::move(outer.error()).in("host end " + pair.host.name).or_code(101);
 
     auto takes = takes_redirected_frames(node.rtnl, pair.host.index);

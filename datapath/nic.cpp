@@ -53,8 +53,8 @@ Result<void> keep_vlan_tags_in_frames(Node& node, const Link& nic) {
     }
     auto links = node.rtnl.list_links();
     if (!links) return std::move(links.error());
-    const bool has_vlans = std::ranges::any_of(
-        *links, [&](const Link& link) { return link.kind == "vlan" && link.peer == nic.index; });
+    const bool has_vlans =
+        std::ranges::any_of(*links, [&](const Link& link) { return link.kind == "vlan" && link.peer == nic.index; });
     if (!has_vlans) return ok();
     return Error{.code = 101,
                  .errno_value = EOPNOTSUPP,

@@ -26,7 +26,7 @@ struct NicSet {
 
 // The devices that `request` means. A named one that does not exist is an error (code 7) if required, else noted.
 [[nodiscard]] Result<std::vector<netlink::Link>> choose_nics(netlink::Rtnl& rtnl, const NicRequest& request,
-                                                            std::vector<std::string>& notes);
+                                                             std::vector<std::string>& notes);
 
 // Makes each chosen device an XDP port: VLAN tags into the frame, xv_nic attached and pinned, port allocated, in the
 // redirect map where the kernel reports NDO_XMIT, and its gateways' neighbours kept resolved. What is already so stays

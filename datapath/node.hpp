@@ -18,7 +18,7 @@ namespace xveth::datapath {
 struct Node {
     const Netns& ns;
     netlink::Kernel& kernel;
-    netlink::Rtnl& rtnl;    // of `ns`
+    netlink::Rtnl& rtnl;     // of `ns`
     netlink::Nftables& nft;  // of `ns`
     bpf::Objects& bpf;
     Sysctls& sysctls;

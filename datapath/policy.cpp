@@ -69,8 +69,8 @@ private:
 
     // Loads and compares; changes neither the frame nor its way.
     static bool only_looks(const NftExpression& expression) {
-        constexpr std::array names{"cmp", "lookup", "bitwise", "byteorder", "range", "match", "counter", "fib",
-                                   "comment", "socket", "numgen", "hash", "exthdr", "rt", "osf"};
+        constexpr std::array names{"cmp",     "lookup", "bitwise", "byteorder", "range",  "match", "counter", "fib",
+                                   "comment", "socket", "numgen",  "hash",      "exthdr", "rt",    "osf"};
         if (std::ranges::find(names, expression.name) != names.end())
             return expression.argument.find("set ") != 0 && expression.argument.find("drop") == std::string::npos;
         if (expression.name == "meta" || expression.name == "ct" || expression.name == "payload")
@@ -143,7 +143,8 @@ PolicyObjection find_objection(const std::vector<NftChain>& ruleset) {
     Judge judge(ruleset);
     for (const auto& chain : ruleset) {
         if (!redirect_would_skip(chain) || chain.family == "arp") continue;
-        if (chain.policy_drop) return "policy drop of chain " + chain.name + " in table " + chain.family + " " + chain.table;
+        if (chain.policy_drop)
+            return "policy drop of chain " + chain.name + " in table " + chain.family + " " + chain.table;
         if (auto objection = judge.judge_chain(chain)) return objection;
     }
     return std::nullopt;

@@ -44,8 +44,9 @@ Result<void> refuse_held_addresses(Node& node, const PortSpec& spec, const Addre
                      .errno_value = EADDRINUSE,
                      .text = "address " + address.to_string() + " belongs to " +
                              (name.empty() ? "another attachment of this node" : "attachment " + name),
-                     .hint = "two networks of one node cannot share an address in route mode: give them ranges of "
-                             "their own"};
+                     .hint =
+                         "two networks of one node cannot share an address in route mode: give them ranges of "
+                         "their own"};
     }
     return ok();
 }

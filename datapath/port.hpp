@@ -18,7 +18,7 @@ struct PortSpec {
     std::vector<IpPrefix> fast_to;  // fastPathTo
     std::vector<IpPrefix> sources;  // allowedSources
     bool spoof_check = true;
-    bool fast = true;               // policy: may bypass the stack
+    bool fast = true;  // policy: may bypass the stack
 };
 
 // Says who holds an address: "network/container/ifname", empty when unknown.

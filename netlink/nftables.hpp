@@ -20,7 +20,7 @@ struct NftExpression {
     std::string name;  // "meta", "ct", "payload", "cmp", "immediate", "counter", "match", "target", "masq", "nat", …
     std::string
         argument;  // what it loads or does: "ct state", "ct status", "payload network 12 4", verdict "drop"/"accept"/
-        // "jump CHAIN"/"goto CHAIN"/"return"/"continue"/"queue", xt match/target name ("comment", "MASQUERADE"), cmp value as hex
+    // "jump CHAIN"/"goto CHAIN"/"return"/"continue"/"queue", xt match/target name ("comment", "MASQUERADE"), cmp value as hex
 };
 
 struct NftRule {

@@ -8,7 +8,8 @@ namespace {
 
 TEST(MacTest, ParsesOnlyTheColonForm) {
     EXPECT_EQ(Mac::parse("02:FC:00:00:00:0a")->to_string(), "02:fc:00:00:00:0a");
-    for (const char* bad : {"", "02:fc:00:00:00", "02-fc-00-00-00-01", "02:fc:00:00:00:1", "02:fc:00:00:00:01 ", "0x:fc:00:00:00:01"})
+    for (const char* bad :
+         {"", "02:fc:00:00:00", "02-fc-00-00-00-01", "02:fc:00:00:00:1", "02:fc:00:00:00:01 ", "0x:fc:00:00:00:01"})
         EXPECT_FALSE(Mac::parse(bad)) << bad;
 }
 
@@ -16,7 +17,8 @@ TEST(IpPrefixTest, ParsesAndKeepsHostBits) {
     EXPECT_EQ(IpPrefix::parse("10.1.0.5/16")->to_string(), "10.1.0.5/16");
     EXPECT_EQ(IpPrefix::parse("10.1.0.5/16")->network().to_string(), "10.1.0.0/16");
     EXPECT_EQ(IpPrefix::parse("fd00::1:5/112")->network().to_string(), "fd00::1:0/112");
-    for (const char* bad : {"10.1.0.5", "10.1.0.5/", "10.1.0.5/33", "10.1.0/8", "::1/129", "::1/-1", "/8", "10.0.0.0/8x"})
+    for (const char* bad :
+         {"10.1.0.5", "10.1.0.5/", "10.1.0.5/33", "10.1.0/8", "::1/129", "::1/-1", "/8", "10.0.0.0/8x"})
         EXPECT_FALSE(IpPrefix::parse(bad)) << bad;
 }
 

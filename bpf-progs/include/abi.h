@@ -19,32 +19,32 @@ namespace xveth::bpf {
 #endif
 
 enum {
-	XV_LAYOUT = 1,		/* number in the pin path: /sys/fs/bpf/xveth/v1/<netns cookie>/ */
-	XV_MAX_PORTS = 16384,	/* port ids 1 … XV_MAX_PORTS - 1; 0 = none */
+	XV_LAYOUT = 1,        /* number in the pin path: /sys/fs/bpf/xveth/v1/<netns cookie>/ */
+	XV_MAX_PORTS = 16384, /* port ids 1 … XV_MAX_PORTS - 1; 0 = none */
 	XV_MAX_ENDPOINTS = 65536,
-	XV_MAX_FLOWS = 131072,	/* fast flows at one time on a node */
-	XV_CACHE_SLOTS = 4096,	/* per CPU, direct-mapped; a power of two; fewer where there are hundreds of CPUs */
-	XV_FLOW_BUCKETS = 4096,	/* generation buckets of the flow table; power of two */
+	XV_MAX_FLOWS = 131072,  /* fast flows at one time on a node */
+	XV_CACHE_SLOTS = 4096,  /* per CPU, direct-mapped; a power of two; fewer where there are hundreds of CPUs */
+	XV_FLOW_BUCKETS = 4096, /* generation buckets of the flow table; power of two */
 };
 
 /* xv_port_info (ARRAY, mmapable): what a port is. ifindex 0 = the id is free. */
 enum xv_port_flags {
-	XV_PORT_NIC = 1 << 0,		 /* a device of the node, not a container's host end */
-	XV_PORT_FAST = 1 << 1,		 /* policy lets frames bypass netfilter and tc */
+	XV_PORT_NIC = 1 << 0,  /* a device of the node, not a container's host end */
+	XV_PORT_FAST = 1 << 1, /* policy lets frames bypass netfilter and tc */
 	XV_PORT_SPOOFCHECK = 1 << 2,
-	XV_PORT_EXTRA_SOURCES = 1 << 3,	 /* has entries in xv_sources */
-	XV_PORT_FAST_TO = 1 << 4,	 /* has entries in xv_fast_to */
-	XV_PORT_TARGET = 1 << 5,	 /* can take redirected frames: it is in xv_ports and the kernel reports NDO_XMIT */
+	XV_PORT_EXTRA_SOURCES = 1 << 3, /* has entries in xv_sources */
+	XV_PORT_FAST_TO = 1 << 4,       /* has entries in xv_fast_to */
+	XV_PORT_TARGET = 1 << 5, /* can take redirected frames: it is in xv_ports and the kernel reports NDO_XMIT */
 };
 
 struct xv_port {
-	__u32 ifindex;		/* in the node's namespace */
-	__u32 flags;		/* enum xv_port_flags */
-	__u32 mtu;		/* largest L3 packet that the port takes */
-	__u32 epoch;		/* new at each allocation of the id: a flow remembers it, so a reused address is another endpoint */
-	__u8 mac[6];		/* destination of frames sent to it: the container's eth0 (learned by xv_host); a NIC's own address */
-	__u8 host_mac[6];	/* source of frames sent to it: the host end's; a NIC's own address */
-	__u32 learned;		/* when xv_host last changed mac, in units of 2^30 ns: at most once in each */
+	__u32 ifindex; /* in the node's namespace */
+	__u32 flags;   /* enum xv_port_flags */
+	__u32 mtu;     /* largest L3 packet that the port takes */
+	__u32 epoch; /* new at each allocation of the id: a flow remembers it, so a reused address is another endpoint */
+	__u8 mac[6]; /* destination of frames sent to it: the container's eth0 (learned by xv_host); a NIC's own address */
+	__u8 host_mac[6]; /* source of frames sent to it: the host end's; a NIC's own address */
+	__u32 learned;    /* when xv_host last changed mac, in units of 2^30 ns: at most once in each */
 	__u32 reserved[4];
 };
 XV_ASSERT_SIZE(struct xv_port, 48);
@@ -64,7 +64,7 @@ XV_ASSERT_SIZE(struct xv_addr, 16);
 
 /* xv_sources (allowedSources) and xv_fast_to (fastPathTo), LPM_TRIE: per port, address prefix -> 1 */
 struct xv_port_prefix {
-	__u32 prefixlen;	/* 32 (the port id) + 96 for IPv4 + the prefix's own length */
+	__u32 prefixlen; /* 32 (the port id) + 96 for IPv4 + the prefix's own length */
 	__u32 port;
 	__u8 addr[16];
 };
@@ -72,26 +72,27 @@ XV_ASSERT_SIZE(struct xv_port_prefix, 24);
 
 /* xv_node (ARRAY of 1, mmapable): what holds for the whole node. */
 enum xv_node_flags {
-	XV_NODE_AGENT = 1 << 0,	/* xvethd keeps next hops resolved: the source MAC of inbound frames need not match theirs */
+	XV_NODE_AGENT =
+		1 << 0, /* xvethd keeps next hops resolved: the source MAC of inbound frames need not match theirs */
 	XV_NODE_CONNTRACK = 1 << 1, /* the loaded programs can ask conntrack; set once, at load */
-	XV_NODE_TRACE = 1 << 2,	/* redirect errors are counted; set once, at load */
+	XV_NODE_TRACE = 1 << 2,     /* redirect errors are counted; set once, at load */
 };
 
 struct xv_node {
-	__u32 generation;	/* grows at every change of ports or endpoints: cached verdicts of an older one are asked anew */
-	__u32 flags;		/* enum xv_node_flags */
-	__u32 next_port;	/* where the search for a free port id starts */
+	__u32 generation; /* grows at every change of ports or endpoints: cached verdicts of an older one are asked anew */
+	__u32 flags;      /* enum xv_node_flags */
+	__u32 next_port; /* where the search for a free port id starts */
 	__u32 next_epoch;
-	__u32 ports_map_id;	/* of xv_ports, by which xv_redirect_err knows our redirects */
+	__u32 ports_map_id; /* of xv_ports, by which xv_redirect_err knows our redirects */
 	__u32 reserved[11];
 };
 XV_ASSERT_SIZE(struct xv_node, 64);
 
 /* xv_flows (HASH): who started a flow that is, or was, fast. Never evicts a live entry (see lib/flow.bpf.h). */
 struct xv_flow_key {
-	struct xv_addr lo, hi;	/* the smaller (address, L4 port) first, so that both directions have one key */
+	struct xv_addr lo, hi; /* the smaller (address, L4 port) first, so that both directions have one key */
 	__be16 lo_port, hi_port;
-	__u8 proto;		/* IPPROTO_TCP, IPPROTO_UDP */
+	__u8 proto; /* IPPROTO_TCP, IPPROTO_UDP */
 	__u8 zero[3];
 };
 XV_ASSERT_SIZE(struct xv_flow_key, 40);
@@ -99,14 +100,14 @@ XV_ASSERT_SIZE(struct xv_flow_key, 40);
 enum xv_flow_verdict { XV_FLOW_FAST = 1, XV_FLOW_STACK = 2 };
 
 struct xv_flow {
-	__u64 seen_ns;		/* coarse CLOCK_MONOTONIC, renewed about once a second */
-	__u64 lifetime_ns;	/* dead when seen_ns is longer ago */
+	__u64 seen_ns;            /* coarse CLOCK_MONOTONIC, renewed about once a second */
+	__u64 lifetime_ns;        /* dead when seen_ns is longer ago */
 	__u32 lo_epoch, hi_epoch; /* epoch of the port of each address; 0 = not a container of this node */
-	__u32 slot;		/* its place in xv_flow_ring */
-	__u8 verdict;		/* enum xv_flow_verdict */
-	__u8 from_hi;		/* the first frame came from hi */
+	__u32 slot;               /* its place in xv_flow_ring */
+	__u8 verdict;             /* enum xv_flow_verdict */
+	__u8 from_hi;             /* the first frame came from hi */
 	__u8 replied;
-	__u8 closing;		/* FIN or RST seen */
+	__u8 closing; /* FIN or RST seen */
 };
 XV_ASSERT_SIZE(struct xv_flow, 32);
 
@@ -123,48 +124,48 @@ struct xv_counter {
 };
 
 struct xv_counters {
-	struct xv_counter of[2];	/* enum xv_direction */
+	struct xv_counter of[2]; /* enum xv_direction */
 };
 XV_ASSERT_SIZE(struct xv_counters, 32);
 
 /* xv_reasons (PERCPU_HASH): everything else that happened to frames that entered at a port. */
 struct xv_reason_key {
 	__u32 port;
-	__u32 reason;		/* enum xv_reason */
+	__u32 reason; /* enum xv_reason */
 };
 XV_ASSERT_SIZE(struct xv_reason_key, 8);
 
 /* One list for passes, drops and redirect errors; the names are user-visible (xvethctl stats, docs). */
 enum xv_reason {
 	/* passed to the stack, unmodified */
-	XV_PASS_NOT_IP = 1,	/* ARP, LLDP, unknown EtherType */
+	XV_PASS_NOT_IP = 1, /* ARP, LLDP, unknown EtherType */
 	XV_PASS_VLAN,
-	XV_PASS_OTHER_MAC,	/* not addressed to this port's MAC: broadcast, multicast, another host's */
-	XV_PASS_MALFORMED,	/* too short, bad header length or checksum: the stack judges it */
-	XV_PASS_OPTIONS,	/* IP options, IPv6 extension headers */
+	XV_PASS_OTHER_MAC, /* not addressed to this port's MAC: broadcast, multicast, another host's */
+	XV_PASS_MALFORMED, /* too short, bad header length or checksum: the stack judges it */
+	XV_PASS_OPTIONS,   /* IP options, IPv6 extension headers */
 	XV_PASS_FRAGMENT,
-	XV_PASS_TTL,		/* TTL or hop limit 1 or less */
-	XV_PASS_PROTOCOL,	/* neither TCP nor UDP, or an ICMP message that quotes no fast flow */
-	XV_PASS_UNKNOWN_DST,	/* no endpoint of this node, and not for the fast path beyond it */
-	XV_PASS_TOO_BIG,	/* larger than the target's MTU */
-	XV_PASS_POLICY,		/* one of the two ports must not bypass the stack */
-	XV_PASS_NO_TARGET,	/* the target cannot take redirected frames now */
-	XV_PASS_CONNTRACK,	/* conntrack knows the flow: it is the stack's */
-	XV_PASS_FLOW_STACK,	/* the flow fell to the stack earlier */
-	XV_PASS_MID_FLOW,	/* TCP that did not begin on the fast path */
-	XV_PASS_NO_WAY_BACK,	/* no route, neighbour or XDP device for the replies */
-	XV_PASS_NEIGHBOUR,	/* no route or neighbour for this frame (bpf_fib_lookup) */
-	XV_PASS_TABLE_FULL,	/* no room for a new fast flow */
-	XV_PASS_NO_CONNTRACK,	/* loaded without conntrack: only flows between containers are fast */
-	XV_PASS_CACHED,		/* a cached "stack" verdict, whose reason was counted when it was made */
-	XV_PASS_UNKNOWN_PORT,	/* the device is no port (yet) */
-	XV_PASS_LINK_LOCAL,	/* source is link-local or unspecified: ND, DHCP */
+	XV_PASS_TTL,          /* TTL or hop limit 1 or less */
+	XV_PASS_PROTOCOL,     /* neither TCP nor UDP, or an ICMP message that quotes no fast flow */
+	XV_PASS_UNKNOWN_DST,  /* no endpoint of this node, and not for the fast path beyond it */
+	XV_PASS_TOO_BIG,      /* larger than the target's MTU */
+	XV_PASS_POLICY,       /* one of the two ports must not bypass the stack */
+	XV_PASS_NO_TARGET,    /* the target cannot take redirected frames now */
+	XV_PASS_CONNTRACK,    /* conntrack knows the flow: it is the stack's */
+	XV_PASS_FLOW_STACK,   /* the flow fell to the stack earlier */
+	XV_PASS_MID_FLOW,     /* TCP that did not begin on the fast path */
+	XV_PASS_NO_WAY_BACK,  /* no route, neighbour or XDP device for the replies */
+	XV_PASS_NEIGHBOUR,    /* no route or neighbour for this frame (bpf_fib_lookup) */
+	XV_PASS_TABLE_FULL,   /* no room for a new fast flow */
+	XV_PASS_NO_CONNTRACK, /* loaded without conntrack: only flows between containers are fast */
+	XV_PASS_CACHED,       /* a cached "stack" verdict, whose reason was counted when it was made */
+	XV_PASS_UNKNOWN_PORT, /* the device is no port (yet) */
+	XV_PASS_LINK_LOCAL,   /* source is link-local or unspecified: ND, DHCP */
 	/* dropped */
-	XV_DROP_SPOOFED = 64,	/* source address is not the container's */
+	XV_DROP_SPOOFED = 64, /* source address is not the container's */
 	/* the kernel could not deliver what a program redirected (tracepoint xdp_redirect_err); the frame is lost */
-	XV_ERR_NO_XMIT = 96,	/* EOPNOTSUPP: target has no NDO_XMIT */
-	XV_ERR_DOWN,		/* ENETDOWN */
-	XV_ERR_TOO_BIG,		/* EMSGSIZE */
+	XV_ERR_NO_XMIT = 96, /* EOPNOTSUPP: target has no NDO_XMIT */
+	XV_ERR_DOWN,         /* ENETDOWN */
+	XV_ERR_TOO_BIG,      /* EMSGSIZE */
 	XV_ERR_OTHER,
 	XV_REASON_MAX,
 };

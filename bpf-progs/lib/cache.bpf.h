@@ -32,7 +32,8 @@ static __always_inline struct xv_cached *xv_cache_find(struct xdp_md *ctx, const
 		return NULL;
 	if (nic ? !xv_same_mac(entry->macs.dst, f->macs.dst) : !xv_same_macs(&entry->macs, &f->macs))
 		return NULL;
-	if (entry->generation != *(volatile __u32 *)&node->generation || entry->bucket_gen != xv_bucket_gen(entry->bucket))
+	if (entry->generation != *(volatile __u32 *)&node->generation ||
+	    entry->bucket_gen != xv_bucket_gen(entry->bucket))
 		return NULL;
 	if (bpf_ktime_get_coarse_ns() - entry->made_ns >= XV_CACHE_NS)
 		return NULL;

@@ -98,7 +98,7 @@ static __noinline int xv_ct_introduce(struct xdp_md *ctx, const struct xv_frame 
 	bpf_ct_set_timeout(init, f->t.proto == IPPROTO_TCP ? XV_CT_TCP_TIMEOUT_MS : XV_CT_UDP_TIMEOUT_MS);
 	bpf_ct_set_status(init, XV_IPS_SEEN_REPLY_ASSURED);
 	ct = bpf_ct_insert_entry(init);
-	if (ct)	/* NULL: another CPU was first */
+	if (ct) /* NULL: another CPU was first */
 		bpf_ct_release(ct);
 	return 0;
 }

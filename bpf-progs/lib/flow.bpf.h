@@ -16,7 +16,7 @@
 #define XV_TCP_NEW (120 * XV_SECOND)
 #define XV_TCP_REPLIED (432000 * XV_SECOND)
 #define XV_TCP_CLOSING (120 * XV_SECOND)
-#define XV_SEEN_GRAIN (XV_SECOND / 2)	/* seen_ns is written no more often: CPUs share its cache line */
+#define XV_SEEN_GRAIN (XV_SECOND / 2) /* seen_ns is written no more often: CPUs share its cache line */
 #define XV_CLOCK_STEPS 8
 
 /* The container ports that own the two addresses of a frame, and their epochs; 0 = not a container of this node. */
@@ -118,7 +118,8 @@ static __always_inline void xv_flow_find(const struct xv_tuple *t, const struct 
 	of->bucket &= XV_FLOW_BUCKETS - 1;
 	of->bucket_gen = xv_bucket_gen(of->bucket);
 	flow = bpf_map_lookup_elem(&xv_flows, &of->key);
-	if (flow && (flow->lo_epoch != of->lo_epoch || flow->hi_epoch != of->hi_epoch || xv_flow_expired(flow, of->now)))
+	if (flow &&
+	    (flow->lo_epoch != of->lo_epoch || flow->hi_epoch != of->hi_epoch || xv_flow_expired(flow, of->now)))
 		flow = NULL;
 	of->live = flow;
 }

@@ -236,7 +236,7 @@ static __always_inline int xv_judge_flow(struct xdp_md *ctx, struct xv_frame *f,
 
 	xv_flow_find(&f->t, &c->ends, &c->of);
 	if (c->of.live && c->of.live->closing && xv_is_pure_syn(f))
-		c->of.live = NULL;	/* the ports are used again */
+		c->of.live = NULL; /* the ports are used again */
 	if (c->of.live && c->of.live->verdict == XV_FLOW_STACK) {
 		if (!f->icmp_error)
 			xv_flow_touch(&c->of, f);

@@ -300,7 +300,7 @@ __noinline int xv_parse(struct xdp_md *ctx, struct xv_frame *f)
 #define XV_ICMP_DEST_UNREACH 3
 #define XV_ICMP_TIME_EXCEEDED 11
 #define XV_ICMP_PARAMETER_PROBLEM 12
-#define XV_ICMP6_ERRORS_END 5	/* 1 … 4: unreachable, too big, time exceeded, parameter problem */
+#define XV_ICMP6_ERRORS_END 5 /* 1 … 4: unreachable, too big, time exceeded, parameter problem */
 #define XV_ICMP_HEADER 8
 
 static __always_inline bool xv_is_icmp_error(const struct xv_frame *f, __u8 type)

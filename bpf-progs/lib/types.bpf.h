@@ -31,15 +31,15 @@ struct xv_macs {
 };
 
 struct xv_frame {
-	struct xv_tuple t;	/* of an ICMP error: the flow that it quotes, in the direction of the error */
-	__u32 family;		/* 4, 6; 0 = no IP header was readable */
-	__u32 obstacle;		/* enum xv_reason: why only the stack can carry this frame; 0 = nothing seen yet */
-	__u32 l3_len;		/* the packet's own length */
-	__u32 class;		/* tos, or IPv6 flow information, for routing */
+	struct xv_tuple t; /* of an ICMP error: the flow that it quotes, in the direction of the error */
+	__u32 family;      /* 4, 6; 0 = no IP header was readable */
+	__u32 obstacle;    /* enum xv_reason: why only the stack can carry this frame; 0 = nothing seen yet */
+	__u32 l3_len;      /* the packet's own length */
+	__u32 class;       /* tos, or IPv6 flow information, for routing */
 	__u8 has_ports;
 	__u8 tcp_flags;
 	__u8 icmp_error;
-	__u8 plain;		/* nothing in the way: all headers are linear, checked, and without options */
+	__u8 plain; /* nothing in the way: all headers are linear, checked, and without options */
 	struct xv_macs macs;
 };
 
@@ -57,12 +57,12 @@ struct xv_cached {
 	__u64 made_ns;
 	struct xv_tuple t;
 	__u32 ifindex;
-	__u32 generation;	/* of the node */
-	__u32 bucket;		/* in xv_flow_gen … */
-	__u32 bucket_gen;	/* … and what was read there before the flow was judged */
+	__u32 generation; /* of the node */
+	__u32 bucket;     /* in xv_flow_gen … */
+	__u32 bucket_gen; /* … and what was read there before the flow was judged */
 	__u32 in_port;
 	__u32 verdict;
-	struct xv_macs macs;	/* as they came; the NIC's program compares the destination only */
+	struct xv_macs macs; /* as they came; the NIC's program compares the destination only */
 	struct xv_route route;
 	__u32 zero;
 };

@@ -83,8 +83,8 @@ static __always_inline __u32 xv_reason_of_errno(int err)
 
 /* The kernel could not deliver a redirected frame: it is lost, and counted under the port that it was for. */
 SEC("tp_btf/xdp_redirect_err")
-int BPF_PROG(xv_redirect_err, const void *dev, const void *prog, const void *target, int err, int map_type, __u32 map_id,
-	     __u32 index)
+int BPF_PROG(xv_redirect_err, const void *dev, const void *prog, const void *target, int err, int map_type,
+	     __u32 map_id, __u32 index)
 {
 	struct xv_node *node = xv_this_node();
 

@@ -16,12 +16,8 @@ constexpr int code_kernel = 100;
 std::map<std::string, FeatureState> veth_features() {
     const FeatureState on{.active = true, .changeable = true};
     const FeatureState off{.active = false, .changeable = true};
-    return {{"rx-gro", off},
-            {"tx-checksum-ip-generic", on},
-            {"tx-checksum-sctp", on},
-            {"tx-vlan-hw-insert", on},
-            {"tx-vlan-stag-hw-insert", on},
-            {"rx-vlan-hw-parse", on}};
+    return {{"rx-gro", off},           {"tx-checksum-ip-generic", on}, {"tx-checksum-sctp", on},
+            {"tx-vlan-hw-insert", on}, {"tx-vlan-stag-hw-insert", on}, {"rx-vlan-hw-parse", on}};
 }
 
 std::uint32_t number(IfIndex index) { return static_cast<std::uint32_t>(index); }
@@ -107,12 +103,11 @@ void World::add_veth_pair(const Netns& host_ns, const std::string& host, const N
                           const std::string& container) {
     of(host_ns);
     of(container_ns);
-    const VethSpec spec{.host = {.netns_fd = host_ns.fd(), .name = host, .mac = *Mac::parse("02:00:00:00:01:01")},
-                        .container = {.netns_fd = container_ns.fd(),
-                                      .name = container,
-                                      .mac = *Mac::parse("02:00:00:00:01:02")},
-                        .mtu = 1500,
-                        .queues = 1};
+    const VethSpec spec{
+        .host = {.netns_fd = host_ns.fd(), .name = host, .mac = *Mac::parse("02:00:00:00:01:01")},
+        .container = {.netns_fd = container_ns.fd(), .name = container, .mac = *Mac::parse("02:00:00:00:01:02")},
+        .mtu = 1500,
+        .queues = 1};
     if (!create_veth(spec)) return;
     device(host_ns, host).link.up = true;
     device(container_ns, container).link.up = true;
@@ -148,7 +143,8 @@ Result<std::uint64_t> World::cookie_of(int netns_fd) const {
     auto ns = Netns::from_fd(netns_fd);
     if (!ns) return std::move(ns.error());
     auto cookie = ns->cookie();
-    if (cookie && !namespaces_.contains(*cookie)) return errno_error(EINVAL, "a namespace that this world does not know");
+    if (cookie && !namespaces_.contains(*cookie))
+        return errno_error(EINVAL, "a namespace that this world does not know");
     return cookie;
 }
 

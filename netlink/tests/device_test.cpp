@@ -31,8 +31,8 @@ TEST(Features, AFixedOrUnknownOneIsAnErrorUnlessItIsAsWanted) {
     Rtnl& rtnl = *pair.container.rtnl;
     must(rtnl.set_features(pair.inner.index,
                            {{.name = "rx-vlan-filter", .on = false}, {.name = "no-such-feature", .on = false}}));
-    const auto fixed = rtnl.set_features(
-        pair.inner.index, {{.name = "rx-gro", .on = true}, {.name = "rx-vlan-filter", .on = true}});
+    const auto fixed =
+        rtnl.set_features(pair.inner.index, {{.name = "rx-gro", .on = true}, {.name = "rx-vlan-filter", .on = true}});
     ASSERT_FALSE(fixed);
     EXPECT_EQ(fixed.error().errno_value, EOPNOTSUPP);
     EXPECT_NE(fixed.error().text.find("rx-vlan-filter on"), std::string::npos) << fixed.error().text;

@@ -121,7 +121,8 @@ PolicyObjection find_legacy_tables(Node& node) {
     return std::nullopt;
 }
 
-PolicyObjection find_tc_objection(netlink::Rtnl& rtnl, netlink::IfIndex device) {
+PolicyObjection find_tc_objection(Node& node, netlink::IfIndex device) {
+    auto& rtnl = node.rtnl;
     auto qdiscs = rtnl.list_qdiscs(device);
     if (!qdiscs) return "queueing disciplines cannot be read: " + qdiscs.error().text;
     for (const auto& qdisc : *qdiscs)
@@ -129,6 +130,9 @@ PolicyObjection find_tc_objection(netlink::Rtnl& rtnl, netlink::IfIndex device) 
     auto filters = rtnl.list_tc_filters(device);
     if (!filters) return "tc filters cannot be read: " + filters.error().text;
     if (!filters->empty()) return "tc filter " + filters->front().kind;
+    auto tcx = node.bpf.has_tcx_programs(node.ns, static_cast<std::uint32_t>(device));
+    if (!tcx) return "tcx programs cannot be read: " + tcx.error().text;
+    if (*tcx) return "a tcx program";
     return std::nullopt;
 }
 
@@ -152,7 +156,7 @@ PolicyObjection find_objection(const std::vector<NftChain>& ruleset) {
 
 PolicyObjection find_objection(Node& node, const std::vector<netlink::IfIndex>& devices) {
     for (const auto device : devices)
-        if (auto objection = find_tc_objection(node.rtnl, device)) return objection;
+        if (auto objection = find_tc_objection(node, device)) return objection;
     auto xfrm = node.rtnl.has_xfrm_policies();
     if (!xfrm || *xfrm) return xfrm ? "xfrm policies" : "xfrm policies cannot be read: " + xfrm.error().text;
     auto marks = node.rtnl.has_fwmark_rules();

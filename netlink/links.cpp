@@ -105,6 +105,7 @@ Link parse_link(const Received& message) {
     if (const auto mac = attributes.bytes(IFLA_ADDRESS); mac.size() == link.mac.bytes.size())
         std::ranges::copy(mac, link.mac.bytes.begin());
     link.alias = attributes.text(IFLA_IFALIAS);
+    link.qdisc = attributes.text(IFLA_QDISC);
     link.mtu = attributes.u32(IFLA_MTU);
     link.max_mtu = attributes.u32(IFLA_MAX_MTU);
     link.up = (header.ifi_flags & IFF_UP) != 0;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -109,16 +110,23 @@ Result<void> Socket::execute(Message& message, std::string_view what) {
     }
 }
 
+// With an acknowledgement, because some requests are granted without an answer (a qdisc that the kernel hides).
 Result<Received> Socket::get(Message& message, std::string_view what) {
-    auto sequence = send(message, 0, what);
+    auto sequence = send(message, NLM_F_ACK, what);
     if (!sequence) return std::move(sequence.error());
+    std::optional<Received> object;
     for (;;) {
         auto answers = receive(0, what);
         if (!answers) return std::move(answers.error());
         for (auto& answer : *answers) {
             if (answer.raw().nlmsg_seq != *sequence) continue;
-            if (answer.raw().nlmsg_type != NLMSG_ERROR) return std::move(answer);
+            if (answer.raw().nlmsg_type != NLMSG_ERROR) {
+                object.emplace(std::move(answer));
+                continue;
+            }
             if (auto verdict = verdict_of(answer, what); !verdict) return std::move(verdict.error());
+            if (!object) return kernel_error(ENOENT, what, {});
+            return std::move(*object);
         }
     }
 }

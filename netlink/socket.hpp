@@ -23,7 +23,7 @@ public:
 
     // Sends and takes the kernel's yes or no.
     [[nodiscard]] Result<void> execute(Message& message, std::string_view what);
-    // Asks for one object.
+    // Asks for one object. errno ENOENT also when the kernel grants the request without an answer.
     [[nodiscard]] Result<Received> get(Message& message, std::string_view what);
     // Asks for all objects. What the kernel marks as interrupted by changes is asked again, five times at most; then
     // errno_value is EINTR.

@@ -22,6 +22,7 @@ struct Link {
     std::string kind;  // "veth", "bridge", …; empty for a physical device
     Mac mac;
     std::string alias;  // IFALIAS
+    std::string qdisc;  // kind of its root qdisc; "noop" while it is down
     std::uint32_t mtu = 0;
     std::uint32_t max_mtu = 0;
     bool up = false;  // IFF_UP

@@ -70,16 +70,32 @@ Result<std::optional<AttachedProgram>> query_program(std::uint32_t ifindex) {
                                                                                         : "native")};
 }
 
+Result<bool> query_tcx(std::uint32_t ifindex) {
+    // BPF_TCX_INGRESS and BPF_TCX_EGRESS, which headers before Linux 6.6 lack. The device goes where others have a
+    // descriptor: the kernel keeps both in a union.
+    constexpr int tcx_ingress = 46;
+    constexpr int tcx_egress = 47;
+    for (const int hook : {tcx_ingress, tcx_egress}) {
+        std::uint32_t count = 0;
+        const int err =
+            bpf_prog_query(static_cast<int>(ifindex), static_cast<bpf_attach_type>(hook), 0, nullptr, nullptr, &count);
+        if (err == -EINVAL || err == -ENOENT) continue;  // an older kernel; nobody was ever there
+        if (err != 0) return errno_error(-err, "ask for the tcx programs of " + device(ifindex)).with_code(101);
+        if (count != 0) return true;
+    }
+    return false;
+}
+
+// Who else is on the device is asked only after the kernel's refusal: the question costs a list of all devices.
 Result<UniqueFd> create_native_link(int program_fd, std::uint32_t ifindex) {
-    auto owner = query_program(ifindex);
-    if (!owner) return std::move(owner.error());
-    if (*owner) return busy(ifindex, **owner);
     LIBBPF_OPTS(bpf_link_create_opts, options, .flags = XDP_FLAGS_DRV_MODE);
     UniqueFd link{bpf_link_create(program_fd, static_cast<int>(ifindex), BPF_XDP, &options)};
     if (link.valid()) return link;
     const int err = errno;
-    if (err == EBUSY || err == EEXIST)  // somebody was faster
-        if (owner = query_program(ifindex); owner && *owner) return busy(ifindex, **owner);
+    if (err == EBUSY || err == EEXIST) {
+        auto owner = query_program(ifindex);
+        if (owner && *owner) return busy(ifindex, **owner);
+    }
     return errno_error(err, "attach native XDP to " + device(ifindex)).with_code(101).with_hint(cause(err));
 }
 

@@ -13,6 +13,8 @@ namespace xveth::bpf {
 
 // The program that a device carries, whoever attached it.
 [[nodiscard]] Result<std::optional<AttachedProgram>> query_program(std::uint32_t ifindex);
+// Whether programs sit at its tcx hooks.
+[[nodiscard]] Result<bool> query_tcx(std::uint32_t ifindex);
 // Attaches natively by a link; its errors carry code 101 and, where the kernel's errno has one cause, a hint.
 [[nodiscard]] Result<UniqueFd> create_native_link(int program_fd, std::uint32_t ifindex);
 [[nodiscard]] Result<LinkInfo> describe_link(int link_fd);

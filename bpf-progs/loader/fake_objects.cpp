@@ -162,6 +162,13 @@ Result<std::optional<AttachedProgram>> FakeObjects::attached_program(const Netns
     return owner_of(*device);
 }
 
+Result<bool> FakeObjects::has_tcx_programs(const Netns& ns, std::uint32_t ifindex) {
+    if (auto counted = step("has_tcx_programs", 101, false); !counted) return std::move(counted.error());
+    auto device = device_of(ns, ifindex);
+    if (!device) return std::move(device.error());
+    return tcx_.contains(*device);
+}
+
 // -- ports
 
 Result<PortId> FakeObjects::allocate_port(const xv_port& port) {

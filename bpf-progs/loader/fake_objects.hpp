@@ -32,6 +32,7 @@ public:
     void set_conntrack(bool has) { conntrack_ = has; }
     // A program of somebody else on a device.
     void put_foreign_program(const Netns& ns, std::uint32_t ifindex, AttachedProgram program);
+    void put_tcx_program(const Netns& ns, std::uint32_t ifindex) { tcx_.insert({ns.cookie().value(), ifindex}); }
     // The kernel's side of a device's end: links stay as zombies with ifindex 0, redirect targets go.
     void device_gone(const Netns& ns, std::uint32_t ifindex);
     void device_gone(std::uint64_t cookie, std::uint32_t ifindex);
@@ -55,6 +56,7 @@ public:
     Result<void> remove_link_if_present(const std::string& pin) override;
     Result<std::vector<std::string>> list_links() override;
     Result<std::optional<AttachedProgram>> attached_program(const Netns& ns, std::uint32_t ifindex) override;
+    Result<bool> has_tcx_programs(const Netns& ns, std::uint32_t ifindex) override;
     Result<PortId> allocate_port(const xv_port& port) override;
     Result<void> update_port(PortId id, const xv_port& port) override;
     Result<xv_port> get_port(PortId id) override;
@@ -100,6 +102,7 @@ private:
     std::uint32_t next_port_ = 1;
     std::uint32_t next_epoch_ = 1;
     std::map<Device, AttachedProgram> foreign_;
+    std::set<Device> tcx_;
     std::map<std::string, Link> links_;
     std::map<PortId, xv_port> ports_;
     std::map<PortId, Device> targets_;

@@ -75,6 +75,8 @@ public:
     virtual Result<std::vector<std::string>> list_links() = 0;
     // Who is on a device of namespace `ns`; nothing when nobody.
     virtual Result<std::optional<AttachedProgram>> attached_program(const Netns& ns, std::uint32_t ifindex) = 0;
+    // Whether BPF programs sit at a device's tcx hooks (Linux 6.6), which no list of tc filters shows.
+    virtual Result<bool> has_tcx_programs(const Netns& ns, std::uint32_t ifindex) = 0;
 
     // -- ports. The id is chosen here: the next free one, with a new epoch.
     virtual Result<PortId> allocate_port(const xv_port& port) = 0;         // fills epoch; also enters xv_port_of

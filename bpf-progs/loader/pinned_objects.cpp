@@ -79,6 +79,7 @@ public:
     Result<std::uint32_t> program_id(Program program) override;
 
     Result<void> attach(const Netns& ns, std::uint32_t ifindex, Program program, const std::string& pin) override;
+    Result<bool> has_tcx_programs(const Netns& ns, std::uint32_t ifindex) override;
     Result<std::optional<LinkInfo>> find_link(const std::string& pin) override;
     Result<void> remove_link_if_present(const std::string& pin) override;
     Result<std::vector<std::string>> list_links() override { return list_pins(paths_.links()); }
@@ -209,6 +210,12 @@ Result<std::optional<AttachedProgram>> PinnedObjects::attached_program(const Net
     auto scope = NetnsScope::enter(ns);
     if (!scope) return std::move(scope.error()).or_code(101);
     return query_program(ifindex);
+}
+
+Result<bool> PinnedObjects::has_tcx_programs(const Netns& ns, std::uint32_t ifindex) {
+    auto scope = NetnsScope::enter(ns);
+    if (!scope) return std::move(scope.error()).or_code(101);
+    return query_tcx(ifindex);
 }
 
 // -- ports

@@ -5,7 +5,9 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "bpf-progs/loader/bpffs.hpp"
 #include "bpf-progs/loader/load.hpp"
@@ -139,6 +141,20 @@ TEST_F(Loader, NamesTheForeignProgramAndLeavesItAlone) {
                                         std::to_string(id) + ", native)");
     EXPECT_EQ(objects_->attached_program(here(), device).value()->id, id);
     EXPECT_FALSE(objects_->find_link("mine").value());
+}
+
+TEST_F(Loader, SeesProgramsAtTheTcxHooks) {
+    constexpr auto tcx_egress = static_cast<bpf_attach_type>(47);
+    const std::array<bpf_insn, 2> pass{
+        bpf_insn{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
+        bpf_insn{.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}};
+    const auto device = new_device();
+    EXPECT_FALSE(objects_->has_tcx_programs(here(), device).value());
+    const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "foreign", "GPL", pass.data(), pass.size(), nullptr)};
+    ASSERT_TRUE(program.valid());
+    const UniqueFd link{bpf_link_create(program.get(), static_cast<int>(device), tcx_egress, nullptr)};
+    if (!link.valid()) GTEST_SKIP() << "this kernel has no tcx hooks: " << std::strerror(errno);
+    EXPECT_TRUE(objects_->has_tcx_programs(here(), device).value());
 }
 
 TEST_F(Loader, NeverFallsBackToGenericMode) {

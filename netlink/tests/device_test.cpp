@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device can do and what hangs on it: features, channels, XDP features, statistics, qdiscs, filters.
+#include <algorithm>
 #include <cerrno>
 
 #include "netlink/tests/world.hpp"
@@ -66,6 +67,47 @@ TEST(DriverStatistics, AreReadByName) {
     EXPECT_EQ(statistics.count("tx_queue_1_xdp_xmit_errors"), 1U);
     EXPECT_TRUE(must(pair.host.rtnl->driver_statistics(IfIndex{1})).empty());  // lo
     EXPECT_EQ(pair.host.rtnl->driver_statistics(IfIndex{4711}).error().errno_value, ENODEV);
+}
+
+std::vector<std::string> kinds_of(Rtnl& rtnl, IfIndex device) {
+    std::vector<std::string> kinds;
+    for (const auto& qdisc : must(rtnl.list_qdiscs(device))) kinds.push_back(qdisc.kind);
+    return kinds;
+}
+
+TEST(Qdiscs, OfADeviceWithoutOneAreNone) {
+    const Place place;
+    must(place.rtnl->create_veth(veth_between(place, place)));
+    const auto down = must_have(place.rtnl->find_link("xvhost"));
+    EXPECT_TRUE(kinds_of(*place.rtnl, down.index).empty());
+    EXPECT_EQ(place.rtnl->list_qdiscs(IfIndex{4711}).error().errno_value, ENODEV);
+}
+
+TEST(Qdiscs, AreTheRootAndWhatSomebodyPutBelow) {
+    const Pair pair(2);
+    Rtnl& rtnl = *pair.host.rtnl;
+    EXPECT_EQ(kinds_of(rtnl, pair.outer.index), (std::vector<std::string>{"noqueue"}));
+    pair.host.run("tc qdisc replace dev xvhost root tbf rate 1mbit burst 10k latency 10ms");
+    EXPECT_EQ(kinds_of(rtnl, pair.outer.index).at(0), "tbf");
+    pair.host.run("tc qdisc replace dev xvhost root handle 1: mq");
+    EXPECT_EQ(kinds_of(rtnl, pair.outer.index), (std::vector<std::string>{"mq"}));
+    pair.host.run("tc qdisc replace dev xvhost parent 1:2 handle 20: tbf rate 1mbit burst 10k latency 10ms");
+    EXPECT_EQ(std::ranges::count(kinds_of(rtnl, pair.outer.index), "tbf"), 1);
+}
+
+TEST(TcFilters, OfBothDirectionsAreFound) {
+    const Pair pair;
+    Rtnl& rtnl = *pair.host.rtnl;
+    EXPECT_TRUE(must(rtnl.list_tc_filters(pair.outer.index)).empty()) << "without a clsact qdisc";
+    pair.host.run("tc qdisc add dev xvhost clsact");
+    EXPECT_TRUE(must(rtnl.list_tc_filters(pair.outer.index)).empty());
+    pair.host.run("tc filter add dev xvhost egress u32 match u32 0 0 flowid 1:1");
+    // u32 tells of its hash table too.
+    const auto egress = must(rtnl.list_tc_filters(pair.outer.index));
+    EXPECT_TRUE(std::ranges::any_of(egress, [](const TcFilter& filter) { return filter.kind == "u32"; }));
+    EXPECT_TRUE(std::ranges::none_of(egress, &TcFilter::ingress));
+    pair.host.run("tc filter add dev xvhost ingress u32 match u32 0 0 flowid 1:1");
+    EXPECT_TRUE(std::ranges::any_of(must(rtnl.list_tc_filters(pair.outer.index)), &TcFilter::ingress));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,12 @@ T must_have(Result<std::optional<T>> result) {
 struct Place {
     Netns ns = must(Netns::create());
     std::unique_ptr<Rtnl> rtnl = must(system_kernel().open_rtnl(ns));
+
+    // Runs a command of the shell in it.
+    void run(const std::string& command) const {
+        const auto inside = must(NetnsScope::enter(ns));
+        if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
+    }
 };
 
 inline VethSpec veth_between(const Place& host, const Place& container, std::uint32_t mtu = 1500,

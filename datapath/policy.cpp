@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "base/files.hpp"
 
@@ -20,93 +22,121 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
     return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return text.starts_with(prefix); });
 }
 
-bool is_known_table(const NftChain& chain) { return chain.table == "kube-proxy" || chain.table == "xveth"; }
+// kube-proxy's and portmap's nftables forms, and our own. What kube-proxy and portmap translate, mark or drop is addressed
+// to a service, a node port or a host port, which is never a container's own address.
+bool is_known_table(const NftChain& chain) {
+    return chain.table == "kube-proxy" || chain.table == "cni_hostport" || chain.table == "xveth";
+}
 
-// Chains of kube-proxy's and portmap's iptables form. kube-proxy translates and marks only what is addressed to a
-// service or a node port, which is never a container's own address.
+// Their iptables forms: the chains by which one comes to all the others. Names of their own, since "KUBE-" begins also the
+// chains of network policies (kube-router's KUBE-ROUTER-FORWARD).
 bool is_known_chain(std::string_view name) {
-    return starts_with_any(name, {"KUBE-", "CNI-HOSTPORT-", "CNI-DN-", "CNI-SN-"});
+    constexpr std::array names{"KUBE-SERVICES",     "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS",    "KUBE-NODE-PORT",
+                               "KUBE-FORWARD",      "KUBE-PROXY-FIREWALL",    "KUBE-POSTROUTING",  "KUBE-IPVS-FILTER",
+                               "CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-SETMARK",   "CNI-HOSTPORT-SNAT", "CNI-HOSTPORT-MASQ"};
+    return std::ranges::find(names, name) != names.end();
 }
 
+// Every hook but those of the node's own traffic.
 bool redirect_would_skip(const NftChain& chain) {
-    return chain.hook == "prerouting" || chain.hook == "forward" || chain.hook == "postrouting" ||
-           chain.hook == "ingress" || chain.hook == "egress";
+    return !chain.hook.empty() && chain.hook != "input" && chain.hook != "output" && chain.family != "arp";
 }
 
-// Judges one family's table of chains, following jumps.
+bool is_verdict(const NftExpression& expression, std::initializer_list<std::string_view> verdicts) {
+    return expression.name == "immediate" && starts_with_any(expression.argument, verdicts);
+}
+
+// Loads and compares; changes neither the frame nor its way.
+bool only_looks(const NftExpression& expression) {
+    constexpr std::array names{"meta",    "ct",        "payload", "exthdr", "cmp",     "lookup",
+                               "bitwise", "byteorder", "range",   "match",  "counter", "fib",
+                               "socket",  "rt",        "numgen",  "hash",   "osf"};
+    return std::ranges::find(names, expression.name) != names.end() &&
+           !starts_with_any(expression.argument, {"set ", "vmap "});
+}
+
+// `ct state invalid`: what follows it in a rule meets such frames alone.
+std::size_t end_of_invalid_condition(const NftRule& rule) {
+    // The state's bit for INVALID is the lowest, in the bytes of a little-endian machine.
+    const std::array<NftExpression, 3> words{
+        {{"ct", "ct state"}, {"bitwise", "& 01000000 ^ 00000000"}, {"cmp", "neq 00000000"}}};
+    const auto same = [](const NftExpression& a, const NftExpression& b) {
+        return a.name == b.name && a.argument == b.argument;
+    };
+    const auto& all = rule.expressions;
+    if (const auto at = std::ranges::search(all, words, same); !at.empty())
+        return static_cast<std::size_t>(at.end() - all.begin());
+    const auto xt = std::ranges::find_if(
+        all, [](const NftExpression& each) { return each.name == "match" && each.argument == "conntrack invalid"; });
+    return static_cast<std::size_t>(xt - all.begin()) + (xt == all.end() ? 0 : 1);
+}
+
+// No fast flow has an invalid frame: conntrack does not see it, or knows the flow, which then is the stack's.
+bool is_invalid_drop(const NftRule& rule) {
+    const auto& all = rule.expressions;
+    const auto drop = std::ranges::find_if_not(all, only_looks);
+    return drop != all.end() && drop + 1 == all.end() && is_verdict(*drop, {"drop"}) &&
+           end_of_invalid_condition(rule) < all.size();
+}
+
+// A rule that does nothing else would count wrong. Beside a verdict a counter is what iptables puts into every rule.
+bool is_accounting(const NftRule& rule) {
+    return std::ranges::any_of(rule.expressions, [](const auto& each) { return each.name == "counter"; }) &&
+           std::ranges::all_of(rule.expressions, only_looks);
+}
+
+// Judges a ruleset, following jumps; reads no more of it than the judgement needs.
 class Judge {
 public:
-    explicit Judge(const std::vector<NftChain>& ruleset) : ruleset_(ruleset) {}
+    Judge(netlink::Nftables& nft, const std::vector<NftChain>& chains) : nft_(nft) {
+        for (const auto& chain : chains) chains_.emplace(std::tuple(chain.family, chain.table, chain.name), &chain);
+    }
 
-    PolicyObjection judge_chain(const NftChain& chain) {
-        if (is_known_table(chain) || !visited_.insert(&chain).second) return std::nullopt;
-        for (const auto& rule : chain.rules)
-            if (auto objection = judge_rule(chain, rule)) return objection;
+    PolicyObjection judge() {
+        for (const auto& [name, chain] : chains_) {
+            if (!redirect_would_skip(*chain)) continue;
+            if (chain->policy_drop) return "policy drop of chain " + place(*chain);
+            if (auto objection = judge_chain(*chain)) return objection;
+        }
         return std::nullopt;
     }
 
 private:
+    PolicyObjection judge_chain(const NftChain& chain) {
+        if (is_known_table(chain) || !visited_.insert(&chain).second) return std::nullopt;
+        const auto rules = nft_.rules(chain);
+        if (!rules) return "the ruleset cannot be read: " + rules.error().text;
+        for (const auto& rule : *rules)
+            if (auto objection = judge_rule(chain, rule)) return objection;
+        return std::nullopt;
+    }
+
     PolicyObjection judge_rule(const NftChain& chain, const NftRule& rule) {
         if (is_invalid_drop(rule)) return std::nullopt;
+        if (is_accounting(rule)) return "rule in chain " + place(chain) + " (counter)";
         for (const auto& expression : rule.expressions) {
-            if (only_looks(expression)) continue;
-            const std::string_view verdict = expression.argument;
-            if (expression.name == "immediate" && starts_with_any(verdict, {"accept", "return", "continue"})) continue;
-            if (expression.name == "target" && (verdict == "ACCEPT" || verdict == "RETURN")) continue;
-            if (expression.name == "immediate" && starts_with_any(verdict, {"jump ", "goto "})) {
-                const std::string_view target = verdict.substr(5);
+            if (only_looks(expression) || is_verdict(expression, {"accept", "return", "continue"})) continue;
+            if (is_verdict(expression, {"jump ", "goto "})) {
+                const std::string target = expression.argument.substr(5);
                 if (is_known_chain(target)) continue;
-                if (const NftChain* next = find(chain, target)) {
-                    if (auto objection = judge_chain(*next)) return objection;
+                const auto next = chains_.find({chain.family, chain.table, target});
+                if (next != chains_.end()) {
+                    if (auto objection = judge_chain(*next->second)) return objection;
                     continue;
                 }
             }
-            return "rule in chain " + chain.name + " of table " + chain.family + " " + chain.table + " (" +
-                   expression.name + (expression.argument.empty() ? "" : " " + expression.argument) + ")";
+            return "rule in chain " + place(chain) + " (" + expression.name +
+                   (expression.argument.empty() ? "" : " " + expression.argument) + ")";
         }
         return std::nullopt;
     }
 
-    // Loads and compares; changes neither the frame nor its way.
-    static bool only_looks(const NftExpression& expression) {
-        constexpr std::array names{"cmp",     "lookup", "bitwise", "byteorder", "range",  "match", "counter", "fib",
-                                   "comment", "socket", "numgen",  "hash",      "exthdr", "rt",    "osf"};
-        if (std::ranges::find(names, expression.name) != names.end())
-            return expression.argument.find("set ") != 0 && expression.argument.find("drop") == std::string::npos;
-        if (expression.name == "meta" || expression.name == "ct" || expression.name == "payload")
-            return !expression.argument.starts_with("set ");
-        return false;
+    static std::string place(const NftChain& chain) {
+        return chain.name + " of table " + chain.family + " " + chain.table;
     }
 
-    // `ct state invalid` is: load, mask with the bit of INVALID (1), compare with 0. A set of states is not read here.
-    static bool is_invalid_drop(const NftRule& rule) {
-        const auto has = [&](std::string_view name, std::string_view argument) {
-            return std::ranges::any_of(rule.expressions, [&](const NftExpression& expression) {
-                return expression.name == name && expression.argument == argument;
-            });
-        };
-        bool masked = false;
-        for (const auto& expression : rule.expressions) {
-            if (expression.name == "lookup") return false;
-            if (expression.name == "bitwise") {
-                if (expression.argument.find("01000000") == std::string::npos) return false;
-                masked = true;
-            }
-            if (expression.name == "match" && expression.argument.find("conntrack") == std::string::npos &&
-                expression.argument != "comment")
-                return false;
-        }
-        return masked && has("ct", "ct state") && has("immediate", "drop");
-    }
-
-    const NftChain* find(const NftChain& from, std::string_view name) const {
-        const auto at = std::ranges::find_if(ruleset_, [&](const NftChain& chain) {
-            return chain.family == from.family && chain.table == from.table && chain.name == name;
-        });
-        return at == ruleset_.end() ? nullptr : &*at;
-    }
-
-    const std::vector<NftChain>& ruleset_;
+    netlink::Nftables& nft_;
+    std::map<std::tuple<std::string, std::string, std::string>, const NftChain*> chains_;
     std::set<const NftChain*> visited_;
 };
 
@@ -143,15 +173,21 @@ bool is_harmless_qdisc(const std::string& kind) {
     return std::ranges::find(kinds, kind) != kinds.end();
 }
 
-PolicyObjection find_objection(const std::vector<NftChain>& ruleset) {
-    Judge judge(ruleset);
-    for (const auto& chain : ruleset) {
-        if (!redirect_would_skip(chain) || chain.family == "arp") continue;
-        if (chain.policy_drop)
-            return "policy drop of chain " + chain.name + " in table " + chain.family + " " + chain.table;
-        if (auto objection = judge.judge_chain(chain)) return objection;
+// Chains and rules are read one after the other: a judgement counts if nothing changed meanwhile.
+PolicyObjection find_objection(netlink::Nftables& nft) {
+    constexpr int attempts = 8;
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        const auto before = nft.generation();
+        if (!before && before.error().errno_value == EPROTONOSUPPORT) return std::nullopt;  // no nf_tables, no rules
+        if (!before) return "the ruleset cannot be read: " + before.error().text;
+        const auto chains = nft.chains();
+        if (!chains) return "the ruleset cannot be read: " + chains.error().text;
+        auto objection = Judge(nft, *chains).judge();
+        const auto after = nft.generation();
+        if (!after) return "the ruleset cannot be read: " + after.error().text;
+        if (*after == *before) return objection;
     }
-    return std::nullopt;
+    return "the ruleset cannot be read: it changed all the time";
 }
 
 PolicyObjection find_objection(Node& node, const std::vector<netlink::IfIndex>& devices) {
@@ -162,11 +198,7 @@ PolicyObjection find_objection(Node& node, const std::vector<netlink::IfIndex>& 
     auto marks = node.rtnl.has_fwmark_rules();
     if (!marks || *marks) return marks ? "ip rules by fwmark" : "ip rules cannot be read: " + marks.error().text;
     if (auto legacy = find_legacy_tables(node)) return legacy;
-    auto ruleset = node.nft.ruleset();
-    if (ruleset) return find_objection(*ruleset);
-    const int err = ruleset.error().errno_value;
-    if (err == ENOENT || err == EPROTONOSUPPORT || err == EOPNOTSUPP) return std::nullopt;  // no nf_tables, no rules
-    return "the ruleset cannot be read: " + ruleset.error().text;
+    return find_objection(node.nft);
 }
 
 }  // namespace xveth::datapath

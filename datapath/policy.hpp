@@ -20,10 +20,10 @@ using PolicyObjection = std::optional<std::string>;
 // Everything: ruleset, xfrm policies, rules by mark, and qdiscs and tc filters of `devices` (host end and NICs).
 [[nodiscard]] PolicyObjection find_objection(Node& node, const std::vector<netlink::IfIndex>& devices);
 
-// The ruleset alone. No objection to: chains that a redirected frame would not meet (input, output); rules that cannot
-// drop, change, mark or redirect; `ct state invalid drop`; the tables and chains of kube-proxy, of the portmap and
-// firewall plugins, and our own.
-[[nodiscard]] PolicyObjection find_objection(const std::vector<netlink::NftChain>& ruleset);
+// The ruleset alone. No objection to: chains that a redirected frame would not meet (input, output); rules that let pass
+// (accept, return, jumps to such rules); `ct state invalid drop`; the tables and chains of kube-proxy and portmap, and our
+// own. Any other rule has a say, one that only counts too: passed by, it would count wrong.
+[[nodiscard]] PolicyObjection find_objection(netlink::Nftables& nft);
 
 // A qdisc that only queues, without shaping.
 [[nodiscard]] bool is_harmless_qdisc(const std::string& kind);

@@ -59,10 +59,7 @@ Message nft_message(int type, int flags, std::uint8_t family) {
     return message;
 }
 
-NftBatch::NftBatch(std::optional<std::uint32_t> generation) {
-    messages_.push_back(batch_edge(NFNL_MSG_BATCH_BEGIN));
-    if (generation) messages_.back().put_be32(NFNL_BATCH_GENID, *generation);
-}
+NftBatch::NftBatch() { messages_.push_back(batch_edge(NFNL_MSG_BATCH_BEGIN)); }
 
 Message& NftBatch::add(int type, int flags, std::uint8_t family) {
     messages_.push_back(nft_message(type, NLM_F_REQUEST | NLM_F_ACK | flags, family));

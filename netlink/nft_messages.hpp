@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "netlink/message.hpp"
@@ -19,12 +20,12 @@ namespace xveth::netlink {
 // Several requests that take effect together or not at all.
 class NftBatch {
 public:
-    // With the `generation` that was seen before, the kernel refuses the batch (ERESTART) if the ruleset has changed since.
-    explicit NftBatch(std::optional<std::uint32_t> generation = std::nullopt);
+    NftBatch();
     // A request of the batch, to be filled; valid until the next one.
     Message& add(int type, int flags, std::uint8_t family);
     // Closes the batch: what Socket::execute_batch() takes.
     [[nodiscard]] std::vector<Message>& finish();
+    [[nodiscard]] bool empty() const { return messages_.size() == 1; }
 
 private:
     std::vector<Message> messages_;
@@ -49,5 +50,6 @@ void put_verdict_code(Message& message, std::int32_t verdict, const std::string&
 [[nodiscard]] NftRule parse_rule(const Received& message);
 [[nodiscard]] NftExpression parse_expression(const std::string& name, const Attributes& data);
 [[nodiscard]] std::string nft_family_name(std::uint8_t family);
+[[nodiscard]] std::optional<std::uint8_t> nft_family_number(std::string_view name);
 
 }  // namespace xveth::netlink

@@ -9,6 +9,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/xt_conntrack.h>
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <string_view>
@@ -32,6 +33,17 @@ constexpr std::array<std::string_view, 5> payload_bases{"link", "network", "tran
 constexpr std::array<std::string_view, 6> compare_operators{"eq", "neq", "lt", "lte", "gt", "gte"};
 constexpr std::array<std::string_view, 2> nat_types{"snat", "dnat"};
 constexpr std::array<std::string_view, 4> fib_results{"", "oif", "oifname", "type"};
+
+struct FamilyName {
+    std::uint8_t number;
+    std::string_view name;
+};
+constexpr std::array<FamilyName, 6> families{{{NFPROTO_INET, "inet"},
+                                              {NFPROTO_IPV4, "ip"},
+                                              {NFPROTO_IPV6, "ip6"},
+                                              {NFPROTO_ARP, "arp"},
+                                              {NFPROTO_NETDEV, "netdev"},
+                                              {NFPROTO_BRIDGE, "bridge"}}};
 
 template <std::size_t N>
 std::string name_of(const std::array<std::string_view, N>& names, std::uint32_t number) {
@@ -99,14 +111,16 @@ std::string lookup_text(const Attributes& data) {
     return (verdicts ? "vmap " : "@") + data.text(NFTA_LOOKUP_SET);
 }
 
-// iptables' matches come with their own binary form; of conntrack's only `--ctstate INVALID` alone is told apart.
+// iptables' matches come with their own binary form; of conntrack's only `--ctstate INVALID` alone is told apart, also where
+// it was written as `-m state --state INVALID`.
 std::string match_text(const Attributes& data) {
     const std::string name = data.text(NFTA_MATCH_NAME);
     const auto info = data.bytes(NFTA_MATCH_INFO);
     xt_conntrack_mtinfo3 conntrack{};
-    if (name != "conntrack" || data.be32(NFTA_MATCH_REV) < 2 || info.size() < sizeof conntrack) return name;
+    if (name != "conntrack" || data.be32(NFTA_MATCH_REV) != 3 || info.size() < sizeof conntrack) return name;
     std::memcpy(&conntrack, info.data(), sizeof conntrack);
-    const bool invalid_alone = conntrack.match_flags == XT_CONNTRACK_STATE && conntrack.invert_flags == 0 &&
+    const unsigned asked = conntrack.match_flags & ~static_cast<unsigned>(XT_CONNTRACK_STATE_ALIAS);
+    const bool invalid_alone = asked == XT_CONNTRACK_STATE && conntrack.invert_flags == 0 &&
                                conntrack.state_mask == XT_CONNTRACK_STATE_INVALID;
     return invalid_alone ? "conntrack invalid" : name;
 }
@@ -145,22 +159,13 @@ std::string device_names(const Attributes& hook) {
 }  // namespace
 
 std::string nft_family_name(std::uint8_t family) {
-    switch (family) {
-        case NFPROTO_INET:
-            return "inet";
-        case NFPROTO_IPV4:
-            return "ip";
-        case NFPROTO_IPV6:
-            return "ip6";
-        case NFPROTO_ARP:
-            return "arp";
-        case NFPROTO_NETDEV:
-            return "netdev";
-        case NFPROTO_BRIDGE:
-            return "bridge";
-        default:
-            return std::to_string(family);
-    }
+    const auto* at = std::ranges::find(families, family, &FamilyName::number);
+    return at == families.end() ? std::to_string(family) : std::string(at->name);
+}
+
+std::optional<std::uint8_t> nft_family_number(std::string_view name) {
+    const auto* at = std::ranges::find(families, name, &FamilyName::name);
+    return at == families.end() ? std::nullopt : std::optional(at->number);
 }
 
 NftExpression parse_expression(const std::string& name, const Attributes& data) {

@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "netlink/nft_messages.hpp"
@@ -23,8 +21,11 @@ namespace {
 
 const std::string table_name = "xveth";
 const std::string base_chain_name = "postrouting";
+const std::string local_chain_prefix = "pods-";
 const std::string conntrack_table_name = "xveth-conntrack";
-constexpr int attempts = 8;
+constexpr int attempts = 32;
+// return for `local`, return for multicast, masquerade
+constexpr std::uint32_t local_chain_rules = 3;
 
 // Where the two families differ. The type numbers are those by which nft prints keys.
 struct FamilyFacts {
@@ -45,7 +46,7 @@ const FamilyFacts& facts_of(Family family) {
 
 // nft's grammar knows no colon in names.
 std::string local_chain_name(const IpPrefix& local) {
-    std::string name = "pods-" + local.network().address.to_string() + "-" + std::to_string(local.length);
+    std::string name = local_chain_prefix + local.network().address.to_string() + "-" + std::to_string(local.length);
     std::ranges::replace(name, ':', '.');
     return name;
 }
@@ -56,6 +57,12 @@ void add_table(NftBatch& batch, const std::string& table) {
 
 void delete_table(NftBatch& batch, const std::string& table) {
     batch.add(NFT_MSG_DELTABLE, 0, NFPROTO_INET).put_text(NFTA_TABLE_NAME, table);
+}
+
+void delete_chain(NftBatch& batch, const std::string& chain) {
+    batch.add(NFT_MSG_DELCHAIN, 0, NFPROTO_INET)
+        .put_text(NFTA_CHAIN_TABLE, table_name)
+        .put_text(NFTA_CHAIN_NAME, chain);
 }
 
 // Exclusively: who creates the chain also fills it, in the same batch.
@@ -100,15 +107,75 @@ void put_element(Message& message, const IpAddress& source, const std::string& c
         });
 }
 
-bool failed_with(const Result<void>& result, int errno_value) {
-    return !result && result.error().errno_value == errno_value;
+// The table, its base chain and the maps that this asks.
+void add_base(NftBatch& batch) {
+    add_table(batch, table_name);
+    add_chain(batch, table_name, base_chain_name)
+        .put_text(NFTA_CHAIN_TYPE, "nat")
+        .nest(NFTA_CHAIN_HOOK, [](Message& hook) {
+            hook.put_be32(NFTA_HOOK_HOOKNUM, NF_INET_POST_ROUTING).put_be32(NFTA_HOOK_PRIORITY, NF_IP_PRI_NAT_SRC);
+        });
+    std::uint32_t id = 0;
+    for (const Family family : {Family::ipv4, Family::ipv6}) {
+        const auto& facts = facts_of(family);
+        add_map(batch, facts, ++id);
+        add_rule(batch, table_name, base_chain_name, [&](Message& rule) {
+            put_meta_nfproto_is(rule, facts.nfproto);
+            put_payload_load(rule, facts.source_offset, facts.address_size);
+            put_verdict_lookup(rule, facts.map);
+        });
+    }
 }
+
+void add_local_chain(NftBatch& batch, const IpPrefix& local) {
+    const std::string chain = local_chain_name(local);
+    const auto& facts = facts_of(local.address.family);
+    add_chain(batch, table_name, chain);
+    for (const IpPrefix& spared : {local, facts.multicast})
+        add_rule(batch, table_name, chain, [&](Message& rule) {
+            put_meta_nfproto_is(rule,
+                                facts.nfproto);  // true here in any case: nft prints addresses as such only after it
+            put_payload_load(rule, facts.destination_offset, facts.address_size);
+            put_prefix_compare(rule, spared);
+            put_verdict(rule, NFT_RETURN);
+        });
+    add_rule(batch, table_name, chain, [](Message& rule) { put_masquerade(rule); });
+}
+
+// Refused without elements, rules or chains of others being lost: with NONREC the kernel deletes only what is empty.
+void delete_base(NftBatch& batch) {
+    delete_chain(batch, base_chain_name);
+    for (const Family family : {Family::ipv4, Family::ipv6})
+        batch.add(NFT_MSG_DELSET, NLM_F_NONREC, NFPROTO_INET)
+            .put_text(NFTA_SET_TABLE, table_name)
+            .put_text(NFTA_SET_NAME, facts_of(family).map);
+    batch.add(NFT_MSG_DELTABLE, NLM_F_NONREC, NFPROTO_INET).put_text(NFTA_TABLE_NAME, table_name);
+}
+
+NftChain own_chain(const std::string& name) {
+    NftChain chain;
+    chain.family = "inet";
+    chain.table = table_name;
+    chain.name = name;
+    return chain;
+}
+
+// Somebody else changed the table between our look at it and our batch.
+bool lost_a_race(const Result<void>& result) {
+    if (result) return false;
+    const int err = result.error().errno_value;
+    return err == ENOENT || err == EEXIST || err == EBUSY;
+}
+
+bool has_no_nf_tables(const Error& error) { return error.errno_value == EPROTONOSUPPORT; }
 
 class SystemNftables final : public Nftables {
 public:
     explicit SystemNftables(Netns ns) : ns_(std::move(ns)) {}
 
-    Result<std::vector<NftChain>> ruleset() override;
+    Result<std::uint32_t> generation() override;
+    Result<std::vector<NftChain>> chains() override;
+    Result<std::vector<NftRule>> rules(const NftChain& chain) override;
     Result<void> ensure_masquerade(const IpAddress& source, const IpPrefix& local) override;
     Result<bool> has_masquerade(const IpAddress& source) override;
     Result<void> remove_masquerade_if_present(const IpAddress& source) override;
@@ -118,17 +185,18 @@ private:
     // The socket, opened at its first use. errno EPROTONOSUPPORT: the kernel has no nfnetlink.
     Result<Socket*> socket();
     Result<void> execute(NftBatch& batch, std::string_view what);
-    Result<std::vector<Received>> dump(int type, const std::string& table);
-    Result<std::uint32_t> generation();
+    Result<Received> get(Message& message, std::string_view what);
+    Result<std::vector<Received>> dump(Message& message, std::string_view what);
 
-    Result<void> create_base();
-    Result<void> create_local_chain(const IpPrefix& local);
-    Result<void> map_source(const IpAddress& source, const std::string& chain);
     // The chain that `source` jumps to; empty when it has no element.
     Result<std::string> chain_of(const IpAddress& source);
+    Result<bool> has_chain(const std::string& chain);
     Result<bool> has_rule(const std::string& chain, std::string_view expression, std::string_view argument);
-    Result<void> remove_chain_if_unused(const std::string& chain);
-    Result<void> remove_table_if_unused();
+    // Maps `source`, which `mapped` (empty: nothing) is the chain of, to that of `local`; makes what is missing for it.
+    Result<void> map_source(const IpAddress& source, const std::string& mapped, const IpPrefix& local);
+    Result<void> remove_unused();
+    // Puts into `batch` the end of everything of our table that nothing uses.
+    Result<void> delete_unused(NftBatch& batch);
 
     Netns ns_;
     std::optional<Socket> socket_;
@@ -149,105 +217,60 @@ Result<void> SystemNftables::execute(NftBatch& batch, std::string_view what) {
     return (*opened)->execute_batch(batch.finish(), what);
 }
 
-// All objects of a kind, of every family, or of one of our own tables.
-Result<std::vector<Received>> SystemNftables::dump(int type, const std::string& table) {
-    auto opened = socket();
-    if (!opened) return std::move(opened.error());
-    Message message = nft_message(type, 0, table.empty() ? AF_UNSPEC : NFPROTO_INET);
-    if (!table.empty()) message.put_text(NFTA_RULE_TABLE, table);
-    auto answers = (*opened)->dump(message, "list nf_tables");
-    // nfnetlink's word for a kernel without nf_tables.
-    if (!answers && answers.error().errno_value == EINVAL) answers.error().errno_value = EPROTONOSUPPORT;
-    return answers;
+// nfnetlink's word for a kernel without nf_tables is EINVAL.
+template <class T>
+Result<T> tell_absence(Result<T> answer) {
+    if (!answer && answer.error().errno_value == EINVAL) answer.error().errno_value = EPROTONOSUPPORT;
+    return answer;
 }
 
-Result<std::vector<NftChain>> SystemNftables::ruleset() {
-    auto chain_messages = dump(NFT_MSG_GETCHAIN, {});
-    if (!chain_messages) return std::move(chain_messages.error());
+Result<Received> SystemNftables::get(Message& message, std::string_view what) {
+    auto opened = socket();
+    if (!opened) return std::move(opened.error());
+    return tell_absence((*opened)->get(message, what));
+}
+
+Result<std::vector<Received>> SystemNftables::dump(Message& message, std::string_view what) {
+    auto opened = socket();
+    if (!opened) return std::move(opened.error());
+    return tell_absence((*opened)->dump(message, what));
+}
+
+Result<std::uint32_t> SystemNftables::generation() {
+    Message message = nft_message(NFT_MSG_GETGEN, 0, AF_UNSPEC);
+    auto answer = get(message, "read the generation of nf_tables");
+    if (!answer) return std::move(answer.error());
+    return answer->attributes<nfgenmsg>().be32(NFTA_GEN_ID);
+}
+
+Result<std::vector<NftChain>> SystemNftables::chains() {
+    Message message = nft_message(NFT_MSG_GETCHAIN, 0, AF_UNSPEC);
+    auto answers = dump(message, "list chains of nf_tables");
+    if (!answers) return std::move(answers.error());
     std::vector<NftChain> chains;
-    std::map<std::tuple<std::string, std::string, std::string>, std::size_t> places;
-    for (const auto& message : *chain_messages) {
-        chains.push_back(parse_chain(message));
-        const auto& chain = chains.back();
-        places[{chain.family, chain.table, chain.name}] = chains.size() - 1;
-    }
-    auto rule_messages = dump(NFT_MSG_GETRULE, {});
-    if (!rule_messages) return std::move(rule_messages.error());
-    for (const auto& message : *rule_messages) {
-        const auto attributes = message.attributes<nfgenmsg>();
-        const auto place = places.find({nft_family_name(message.header<nfgenmsg>().nfgen_family),
-                                        attributes.text(NFTA_RULE_TABLE), attributes.text(NFTA_RULE_CHAIN)});
-        // A chain that came between the two lists: whoever adds rules then, adds them after our look.
-        if (place != places.end()) chains[place->second].rules.push_back(parse_rule(message));
-    }
+    chains.reserve(answers->size());
+    for (const auto& answer : *answers) chains.push_back(parse_chain(answer));
     return chains;
 }
 
-Result<void> SystemNftables::create_base() {
-    NftBatch batch;
-    add_table(batch, table_name);
-    add_chain(batch, table_name, base_chain_name)
-        .put_text(NFTA_CHAIN_TYPE, "nat")
-        .nest(NFTA_CHAIN_HOOK, [](Message& hook) {
-            hook.put_be32(NFTA_HOOK_HOOKNUM, NF_INET_POST_ROUTING).put_be32(NFTA_HOOK_PRIORITY, NF_IP_PRI_NAT_SRC);
-        });
-    std::uint32_t id = 0;
-    for (const Family family : {Family::ipv4, Family::ipv6}) {
-        const auto& facts = facts_of(family);
-        add_map(batch, facts, ++id);
-        add_rule(batch, table_name, base_chain_name, [&](Message& rule) {
-            put_meta_nfproto_is(rule, facts.nfproto);
-            put_payload_load(rule, facts.source_offset, facts.address_size);
-            put_verdict_lookup(rule, facts.map);
-        });
-    }
-    return execute(batch, "create table inet " + table_name);
-}
-
-Result<void> SystemNftables::create_local_chain(const IpPrefix& local) {
-    const std::string chain = local_chain_name(local);
-    const auto& facts = facts_of(local.address.family);
-    NftBatch batch;
-    add_chain(batch, table_name, chain);
-    for (const IpPrefix& spared : {local, facts.multicast})
-        add_rule(batch, table_name, chain, [&](Message& rule) {
-            put_payload_load(rule, facts.destination_offset, facts.address_size);
-            put_prefix_compare(rule, spared);
-            put_verdict(rule, NFT_RETURN);
-        });
-    add_rule(batch, table_name, chain, [](Message& rule) { put_masquerade(rule); });
-    return execute(batch, "create chain " + chain + " of table inet " + table_name);
-}
-
-Result<void> SystemNftables::map_source(const IpAddress& source, const std::string& chain) {
-    auto mapped = chain_of(source);
-    if (!mapped) return std::move(mapped.error());
-    if (*mapped == chain) return ok();
-    NftBatch batch;
-    if (!mapped->empty()) put_element(batch.add(NFT_MSG_DELSETELEM, 0, NFPROTO_INET), source, {});
-    put_element(batch.add(NFT_MSG_NEWSETELEM, NLM_F_CREATE, NFPROTO_INET), source, chain);
-    return execute(batch, "masquerade " + source.to_string());
-}
-
-// Usually table and chain are there and one element is all that is added. Others come and go in between: then again.
-Result<void> SystemNftables::ensure_masquerade(const IpAddress& source, const IpPrefix& local) {
-    Result<void> mapped = ok();
-    for (int attempt = 0; attempt < attempts; ++attempt) {
-        mapped = map_source(source, local_chain_name(local));
-        if (!failed_with(mapped, ENOENT)) return mapped;
-        if (auto base = create_base(); !base && !failed_with(base, EEXIST)) return base;
-        auto chain = create_local_chain(local);
-        if (!chain && !failed_with(chain, EEXIST) && !failed_with(chain, ENOENT)) return chain;
-    }
-    return mapped;
+Result<std::vector<NftRule>> SystemNftables::rules(const NftChain& chain) {
+    const std::string what = "list rules of chain " + chain.name + " in table " + chain.family + " " + chain.table;
+    const auto family = nft_family_number(chain.family);
+    if (!family) return errno_error(EAFNOSUPPORT, what).with_code(100);
+    Message message = nft_message(NFT_MSG_GETRULE, 0, *family);
+    message.put_text(NFTA_RULE_TABLE, chain.table).put_text(NFTA_RULE_CHAIN, chain.name);
+    auto answers = dump(message, what);
+    if (!answers) return std::move(answers.error());
+    std::vector<NftRule> rules;
+    rules.reserve(answers->size());
+    for (const auto& answer : *answers) rules.push_back(parse_rule(answer));
+    return rules;
 }
 
 Result<std::string> SystemNftables::chain_of(const IpAddress& source) {
-    auto opened = socket();
-    if (!opened) return std::move(opened.error());
     Message message = nft_message(NFT_MSG_GETSETELEM, 0, NFPROTO_INET);
     put_element(message, source, {});
-    auto answer = (*opened)->get(message, "look up masquerading of " + source.to_string());
+    auto answer = get(message, "look up masquerading of " + source.to_string());
     if (!answer && answer.error().errno_value == ENOENT) return std::string{};
     if (!answer) return std::move(answer.error());
     std::string chain;
@@ -257,16 +280,55 @@ Result<std::string> SystemNftables::chain_of(const IpAddress& source) {
     return chain;
 }
 
+Result<bool> SystemNftables::has_chain(const std::string& chain) {
+    Message message = nft_message(NFT_MSG_GETCHAIN, 0, NFPROTO_INET);
+    message.put_text(NFTA_CHAIN_TABLE, table_name).put_text(NFTA_CHAIN_NAME, chain);
+    auto answer = get(message, "look up chain " + chain + " of table inet " + table_name);
+    if (!answer && answer.error().errno_value == ENOENT) return false;
+    if (!answer) return std::move(answer.error());
+    return true;
+}
+
 Result<bool> SystemNftables::has_rule(const std::string& chain, std::string_view expression,
                                       std::string_view argument) {
-    auto messages = dump(NFT_MSG_GETRULE, table_name);
-    if (!messages) return std::move(messages.error());
-    return std::ranges::any_of(*messages, [&](const Received& message) {
-        return message.attributes<nfgenmsg>().text(NFTA_RULE_CHAIN) == chain &&
-               std::ranges::any_of(parse_rule(message).expressions, [&](const NftExpression& found) {
-                   return found.name == expression && found.argument == argument;
-               });
+    auto found = rules(own_chain(chain));
+    if (!found) return std::move(found.error());
+    return std::ranges::any_of(*found, [&](const NftRule& rule) {
+        return std::ranges::any_of(rule.expressions, [&](const NftExpression& each) {
+            return each.name == expression && each.argument == argument;
+        });
     });
+}
+
+Result<void> SystemNftables::map_source(const IpAddress& source, const std::string& mapped, const IpPrefix& local) {
+    const std::string chain = local_chain_name(local);
+    NftBatch batch;
+    auto made = has_chain(chain);
+    if (!made) return std::move(made.error());
+    if (!*made) {
+        auto base = has_chain(base_chain_name);
+        if (!base) return std::move(base.error());
+        if (!*base) add_base(batch);
+        add_local_chain(batch, local);
+    }
+    if (!mapped.empty()) put_element(batch.add(NFT_MSG_DELSETELEM, 0, NFPROTO_INET), source, {});
+    put_element(batch.add(NFT_MSG_NEWSETELEM, NLM_F_CREATE, NFPROTO_INET), source, chain);
+    return execute(batch, "masquerade " + source.to_string());
+}
+
+// Look, then change in one batch. Where others changed the same in between, the kernel refuses ours as a whole: look again.
+// A chain is never there without an element, so what has none is left over and may go.
+Result<void> SystemNftables::ensure_masquerade(const IpAddress& source, const IpPrefix& local) {
+    Result<void> done = ok();
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        auto mapped = chain_of(source);
+        if (!mapped) return std::move(mapped.error());
+        if (*mapped == local_chain_name(local)) return ok();
+        done = map_source(source, *mapped, local);
+        if (done && !mapped->empty()) return remove_unused();
+        if (!lost_a_race(done)) return done;
+    }
+    return done;
 }
 
 Result<bool> SystemNftables::has_masquerade(const IpAddress& source) {
@@ -280,59 +342,50 @@ Result<bool> SystemNftables::has_masquerade(const IpAddress& source) {
 
 Result<void> SystemNftables::remove_masquerade_if_present(const IpAddress& source) {
     auto chain = chain_of(source);
-    if (!chain) {
-        const int err = chain.error().errno_value;
-        if (err == EPROTONOSUPPORT || err == EINVAL) return ok();  // a kernel without nf_tables
-        return std::move(chain.error());
+    if (!chain) return has_no_nf_tables(chain.error()) ? ok() : std::move(chain.error());
+    if (!chain->empty()) {
+        NftBatch batch;
+        put_element(batch.add(NFT_MSG_DELSETELEM, 0, NFPROTO_INET), source, {});
+        auto removed = execute(batch, "end masquerading of " + source.to_string());
+        if (!removed && removed.error().errno_value != ENOENT) return removed;
     }
-    if (chain->empty()) return ok();
-    NftBatch batch;
-    put_element(batch.add(NFT_MSG_DELSETELEM, 0, NFPROTO_INET), source, {});
-    auto removed = execute(batch, "end masquerading of " + source.to_string());
-    if (!removed && !failed_with(removed, ENOENT)) return removed;
-    return remove_chain_if_unused(*chain);
+    return remove_unused();
 }
 
-// The kernel counts the elements that jump to a chain: EBUSY while there are any.
-Result<void> SystemNftables::remove_chain_if_unused(const std::string& chain) {
-    NftBatch batch;
-    batch.add(NFT_MSG_DELCHAIN, 0, NFPROTO_INET)
-        .put_text(NFTA_CHAIN_TABLE, table_name)
-        .put_text(NFTA_CHAIN_NAME, chain);
-    auto removed = execute(batch, "remove chain " + chain + " of table inet " + table_name);
-    if (failed_with(removed, EBUSY)) return ok();
-    if (!removed && !failed_with(removed, ENOENT)) return removed;
-    return remove_table_if_unused();
-}
-
-// Looking and removing are two steps; the batch is refused with ERESTART if anyone changed anything in between.
-Result<void> SystemNftables::remove_table_if_unused() {
+// Also where `source` was not there: an earlier removal may have been killed half-way. Of several removals at once the one
+// that comes last sees everything unused.
+Result<void> SystemNftables::remove_unused() {
+    Result<void> done = ok();
     for (int attempt = 0; attempt < attempts; ++attempt) {
-        auto seen = generation();
-        if (!seen) return std::move(seen.error());
-        auto chains = dump(NFT_MSG_GETCHAIN, {});
-        if (!chains) return std::move(chains.error());
-        const bool used = std::ranges::any_of(*chains, [](const Received& message) {
-            const NftChain chain = parse_chain(message);
-            return chain.family == "inet" && chain.table == table_name && chain.name != base_chain_name;
-        });
-        if (used) return ok();
-        NftBatch batch(*seen);
-        delete_table(batch, table_name);
-        auto removed = execute(batch, "remove table inet " + table_name);
-        if (failed_with(removed, ENOENT)) return ok();
-        if (!failed_with(removed, ERESTART)) return removed;
+        NftBatch batch;
+        if (auto looked = delete_unused(batch); !looked) return looked;
+        if (batch.empty()) return ok();
+        done = execute(batch, "remove what is unused of table inet " + table_name);
+        if (!lost_a_race(done)) return done;
     }
-    return ok();  // a busy ruleset; an empty table does no harm, and the next removal takes it away
+    return done;
 }
 
-Result<std::uint32_t> SystemNftables::generation() {
-    auto opened = socket();
-    if (!opened) return std::move(opened.error());
-    Message message = nft_message(NFT_MSG_GETGEN, 0, AF_UNSPEC);
-    auto answer = (*opened)->get(message, "read the generation of nf_tables");
-    if (!answer) return std::move(answer.error());
-    return answer->attributes<nfgenmsg>().be32(NFTA_GEN_ID);
+// The kernel counts what uses a chain: its rules, and the elements that jump to it.
+Result<void> SystemNftables::delete_unused(NftBatch& batch) {
+    Message message = nft_message(NFT_MSG_GETCHAIN, 0, NFPROTO_INET);
+    auto answers = dump(message, "list chains of nf_tables");
+    if (!answers) return std::move(answers.error());
+    bool there = false;
+    bool used = false;
+    for (const auto& answer : *answers) {
+        const auto attributes = answer.attributes<nfgenmsg>();
+        if (attributes.text(NFTA_CHAIN_TABLE) != table_name) continue;
+        there = true;
+        const std::string chain = attributes.text(NFTA_CHAIN_NAME);
+        if (chain == base_chain_name) continue;
+        if (!chain.starts_with(local_chain_prefix) || attributes.be32(NFTA_CHAIN_USE) > local_chain_rules)
+            used = true;
+        else
+            delete_chain(batch, chain);
+    }
+    if (there && !used) delete_base(batch);
+    return ok();
 }
 
 Result<void> SystemNftables::load_conntrack() {

@@ -15,12 +15,16 @@
 
 namespace xveth::netlink {
 
-// One expression of a rule, reduced to what a judgement needs.
+// One expression of a rule, reduced to what a judgement needs. What it loads, compares or does, by name:
+//   meta, ct, payload, exthdr  "ct state", "payload network 12 4"; "set …" in front where it writes
+//   bitwise                    "& MASK ^ XOR" in hex
+//   cmp                        "eq HEX", "neq HEX", "lt HEX", …, in the bytes' order
+//   immediate                  "drop", "accept", "jump CHAIN", "goto CHAIN", "return", "continue", "queue", or "data HEX"
+//   lookup                     "@SET", or "vmap SET" where the set's values are verdicts
+//   match, target              iptables' name of it: "comment", "MASQUERADE"; "conntrack invalid" for --ctstate INVALID
 struct NftExpression {
-    std::string name;  // "meta", "ct", "payload", "cmp", "immediate", "counter", "match", "target", "masq", "nat", …
-    std::string
-        argument;  // what it loads or does: "ct state", "ct status", "payload network 12 4", verdict "drop"/"accept"/
-    // "jump CHAIN"/"goto CHAIN"/"return"/"continue"/"queue", xt match/target name ("comment", "MASQUERADE"), cmp value as hex
+    std::string name;
+    std::string argument;
 };
 
 struct NftRule {
@@ -38,16 +42,21 @@ struct NftChain {
     std::string hook;  // "prerouting", "input", "forward", "output", "postrouting", "ingress", "egress"
     std::int32_t priority = 0;
     bool policy_drop = false;
-    std::string device;  // netdev chains
-    std::vector<NftRule> rules;
+    std::string device;          // netdev chains; several are joined by commas
+    std::vector<NftRule> rules;  // as far as somebody has read them
 };
 
 class Nftables {
 public:
     virtual ~Nftables() = default;
 
-    // Every chain with its rules. errno ENOENT/EPROTONOSUPPORT: the kernel has no nf_tables (then nothing is there).
-    virtual Result<std::vector<NftChain>> ruleset() = 0;
+    // Reading: a node's kube-proxy may have 10,000 rules, so rules are read chain by chain. What was read belongs together
+    // if the generation is the same before and after. errno EPROTONOSUPPORT: the kernel has no nf_tables.
+    virtual Result<std::uint32_t> generation() = 0;
+    // Every chain, without its rules.
+    virtual Result<std::vector<NftChain>> chains() = 0;
+    // The rules of `chain`; none when it is gone.
+    virtual Result<std::vector<NftRule>> rules(const NftChain& chain) = 0;
 
     // ipMasq: packets from `source` that leave for anything but `local` (the pods' own range) and multicast are
     // masqueraded. Kept in table `inet xveth` (chain postrouting, srcnat), found again by `source` alone, cheap for any

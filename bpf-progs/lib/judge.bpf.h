@@ -250,16 +250,16 @@ static __always_inline int xv_judge_flow(struct xdp_md *ctx, struct xv_frame *f,
 /* 0: worth judging its flow. Else why it passes, or XV_DROP_SPOOFED. */
 static __always_inline __u32 xv_admit(struct xdp_md *ctx, struct xv_frame *f, struct xv_case *c)
 {
-	if (!f->family)
-		return f->obstacle;
-	c->ends.dst = xv_endpoint_port(&f->t.dst);
 	if (!c->nic) {
 		c->ends.src = xv_endpoint_port(&f->t.src);
-		if (!xv_source_is_allowed(f, c))
+		if (f->family && !xv_source_is_allowed(f, c))
 			return XV_DROP_SPOOFED;
 		if (c->ends.src == c->in_id)
 			xv_learn_mac(f, c->in);
 	}
+	if (!f->family)
+		return f->obstacle;
+	c->ends.dst = xv_endpoint_port(&f->t.dst);
 	if (!xv_same_mac(f->macs.dst, c->in->host_mac))
 		return XV_PASS_OTHER_MAC;
 	if (!c->nic && xv_is_local_scope(f))

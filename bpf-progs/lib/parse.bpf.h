@@ -263,6 +263,27 @@ static __always_inline void xv_parse_rest_ipv6(struct xdp_md *ctx, struct xv_fra
 		f->obstacle = f->has_ports ? XV_PASS_MALFORMED : XV_PASS_PROTOCOL;
 }
 
+/* Whom an ARP frame is from: it tells a MAC as an IP packet does. */
+static __always_inline void xv_parse_rest_arp(struct xdp_md *ctx, struct xv_frame *f)
+{
+	struct {
+		__be16 hardware, protocol;
+		__u8 hardware_len, protocol_len;
+		__be16 operation;
+		__u8 sender_mac[6];
+		__u8 sender_ip[4];
+	} arp;
+	__be32 sender;
+
+	if (bpf_xdp_load_bytes(ctx, sizeof(struct ethhdr), &arp, sizeof(arp)))
+		return;
+	if (arp.protocol != bpf_htons(ETH_P_IP) || arp.hardware_len != sizeof(arp.sender_mac) ||
+	    arp.protocol_len != sizeof(arp.sender_ip))
+		return;
+	__builtin_memcpy(&sender, arp.sender_ip, sizeof(sender));
+	xv_map_ipv4(&f->t.src, sender);
+}
+
 /* For frames that are not plain: what is the matter (f->obstacle, never 0), and as much of the rest as can be read. */
 static __always_inline void xv_parse_rest(struct xdp_md *ctx, struct xv_frame *f)
 {
@@ -281,6 +302,8 @@ static __always_inline void xv_parse_rest(struct xdp_md *ctx, struct xv_frame *f
 		f->obstacle = XV_PASS_VLAN;
 	else
 		f->obstacle = XV_PASS_NOT_IP;
+	if (eth.h_proto == bpf_htons(ETH_P_ARP))
+		xv_parse_rest_arp(ctx, f);
 }
 
 /*

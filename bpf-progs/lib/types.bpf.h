@@ -32,7 +32,7 @@ struct xv_macs {
 
 struct xv_frame {
 	struct xv_tuple t; /* of an ICMP error: the flow that it quotes, in the direction of the error */
-	__u32 family;      /* 4, 6; 0 = no IP header was readable */
+	__u32 family;      /* 4, 6; 0 = no IP header was readable; t.src is an ARP frame's sender then */
 	__u32 obstacle;    /* enum xv_reason: why only the stack can carry this frame; 0 = nothing seen yet */
 	__u32 l3_len;      /* the packet's own length */
 	__u32 class;       /* tos, or IPv6 flow information, for routing */

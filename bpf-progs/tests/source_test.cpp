@@ -92,6 +92,30 @@ TEST_P(Source, TheContainersMacIsLearntFromItsFrames) {
     expect_redirected(from_b(there), there.build(), changed.src_mac, a_.host_mac);
 }
 
+// "I am <sender>": a gratuitous ARP request.
+Bytes announcement(const Mac& from, const IpAddress& sender) {
+    Bytes frame(6, 0xff);
+    const auto append = [&](const auto& bytes, std::size_t count) {
+        frame.insert(frame.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
+    };
+    append(from.bytes, 6);
+    append(std::array<std::uint8_t, 10>{0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1}, 10);
+    append(from.bytes, 6);
+    append(sender.bytes, 4);
+    append(Mac{}.bytes, 6);
+    append(sender.bytes, 4);
+    return frame;
+}
+
+TEST_F(TestNode, AMacIsLearntFromArpOfTheContainersOwnAddress) {
+    const auto there = b_to_a(Family::ipv4);
+    const Mac changed = mac("02:00:00:00:01:77");
+    run(Program::host, a_.ifindex, announcement(changed, there.src));
+    expect_redirected(from_b(there), there.build(), a_.mac, a_.host_mac);
+    EXPECT_EQ(run(Program::host, a_.ifindex, announcement(changed, there.dst)).action, xdp_pass);
+    expect_redirected(from_b(there), there.build(), changed, a_.host_mac);
+}
+
 TEST_P(Source, NoMacIsLearntFromOthersFrames) {
     auto multicast = a_to_b(GetParam());
     multicast.src_mac = mac("03:00:00:00:01:77");

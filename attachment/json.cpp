@@ -14,6 +14,8 @@ bool same_ignoring_case(std::string_view a, std::string_view b) {
     return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
+std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 }  // namespace
 
 Result<Json> parse_json(std::string_view text) {
@@ -67,13 +69,14 @@ std::optional<std::uint64_t> as_unsigned_or_digits(const Json& value) {
 
 std::string describe(const Json& value) {
     constexpr std::size_t longest = 80;
-    if (value.is_object()) return value.empty() ? "{}" : "{…}";
-    if (value.is_array()) return value.empty() ? "[]" : "[…]";
     if (value.is_string() && value.get_ref<const std::string&>().size() > longest)
-        return Json(value.get_ref<const std::string&>().substr(0, longest))
-                   .dump(-1, ' ', false, Json::error_handler_t::replace) +
-               "…";
-    return value.dump();
+        return dump(value.get_ref<const std::string&>().substr(0, longest)) + "…";
+    if (value.is_primitive()) return dump(value);
+    // Writing recurses as deep as the value does, which may be too deep: only what is flat is shown.
+    const bool flat = std::ranges::none_of(value, [](const Json& element) { return element.is_structured(); });
+    const std::string text = flat ? dump(value) : std::string{};
+    if (flat && text.size() <= longest) return text;
+    return value.is_object() ? "{…}" : "[…]";
 }
 
 }  // namespace xveth::attachment

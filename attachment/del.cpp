@@ -30,9 +30,7 @@ Result<void> del(Node& node, const NetConf& conf, const Request& request, Notes&
     if (!down) return down;
     if (!freed) return freed;
     // The record stays until all is done: a DEL that is repeated then knows what is left.
-    if (auto removed = node.store.remove_if_present(key); !removed) return removed;
-    lock->remove_file();
-    return ok();
+    return node.store.remove_if_present(key);
 }
 
 }  // namespace xveth::attachment

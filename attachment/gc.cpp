@@ -90,6 +90,15 @@ Result<void> collect_dead_links(Node& node, Notes& notes) {
     return ok();
 }
 
+// Lock files of verbs that were killed before or after there was a record. One that is held is in use.
+Result<void> collect_locks(Node& node) {
+    auto paths = node.store.list_lock_paths();
+    if (!paths) return std::move(paths.error());
+    for (const auto& path : *paths)
+        if (auto lock = FileLock::acquire(path, std::chrono::milliseconds(0))) lock->remove_file();
+    return ok();
+}
+
 }  // namespace
 
 Result<void> gc(Node& node, const NetConf& conf, const Request& request, Notes& notes) {
@@ -102,6 +111,7 @@ Result<void> gc(Node& node, const NetConf& conf, const Request& request, Notes& 
             errors.keep(record.key.container_id + "/" + record.key.ifname, collect(node, conf, request, record, notes));
     errors.keep("lost ports", collect_lost_ports(node, notes));
     errors.keep("dead links", collect_dead_links(node, notes));
+    errors.keep("lock files", collect_locks(node));
     if (!conf.ipam_type.empty()) errors.keep("IPAM", node.ipam.gc(conf, request));
     return errors.take();
 }

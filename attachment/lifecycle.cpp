@@ -60,25 +60,25 @@ std::vector<netlink::Feature> as_features(const std::vector<std::pair<std::strin
     return features;
 }
 
-// A device that is gone, or another one by now, has nothing to get back.
-Result<void> restore_features(netlink::Rtnl& rtnl, std::uint32_t ifindex,
+// A device that is gone, or that another one has followed under its index, has nothing to get back.
+Result<void> restore_features(netlink::Rtnl& rtnl, std::uint32_t ifindex, std::uint32_t peer,
                               const std::vector<std::pair<std::string, bool>>& recorded) {
     if (recorded.empty()) return ok();
     auto link = rtnl.find_link(netlink::IfIndex{ifindex});
     if (!link) return std::move(link.error());
-    if (!*link || (*link)->kind != "veth") return ok();
+    if (!*link || (*link)->kind != "veth" || (*link)->peer != netlink::IfIndex{peer}) return ok();
     return rtnl.set_features((*link)->index, as_features(recorded));
 }
 
 // A device that another plugin made goes on living: it gets back the offloads that it had.
 Result<void> restore_chained(Node& node, const AttachmentRecord& record) {
     FirstError errors;
-    errors.keep(restore_features(node.path.rtnl, record.host_ifindex, record.host_features));
+    errors.keep(restore_features(node.path.rtnl, record.host_ifindex, record.container_ifindex, record.host_features));
     auto ns = Netns::open(record.netns_path);
     if (!ns || record.container_features.empty()) return errors.take();
     auto rtnl = node.path.kernel.open_rtnl(*ns);
     if (!rtnl) return std::move(rtnl.error());
-    errors.keep(restore_features(**rtnl, record.container_ifindex, record.container_features));
+    errors.keep(restore_features(**rtnl, record.container_ifindex, record.host_ifindex, record.container_features));
     return errors.take();
 }
 
@@ -90,9 +90,9 @@ AttachmentKey key_of(const NetConf& conf, const Request& request) {
 
 std::string host_end_name(const AttachmentKey& key) { return "xv" + key.hash(); }
 
-Result<FileLock> lock_attachment(const Node& node, const AttachmentKey& key) {
+Result<AttachmentLock> lock_attachment(const Node& node, const AttachmentKey& key) {
     auto lock = FileLock::acquire(node.store.lock_path(key), node.lock_patience);
-    if (lock) return lock;
+    if (lock) return AttachmentLock{std::move(*lock)};
     const bool busy = lock.error().errno_value == EWOULDBLOCK;
     return std::move(lock.error())
         .in("another operation on container " + key.container_id + " is still running")

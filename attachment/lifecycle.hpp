@@ -19,8 +19,20 @@ namespace xveth::attachment {
 
 [[nodiscard]] AttachmentKey key_of(const NetConf& conf, const Request& request);
 
-// One verb at a time on one attachment; code 11 when another holds it for too long.
-[[nodiscard]] Result<FileLock> lock_attachment(const Node& node, const AttachmentKey& key);
+// One verb at a time on one attachment. The lock's file goes with its holder, whatever way the verb ends.
+class AttachmentLock {
+public:
+    explicit AttachmentLock(FileLock lock) : lock_(std::move(lock)) {}
+    AttachmentLock(AttachmentLock&&) = default;
+    AttachmentLock& operator=(AttachmentLock&&) = delete;
+    ~AttachmentLock() { lock_.remove_file(); }
+
+private:
+    FileLock lock_;
+};
+
+// Code 11 when another process holds it for too long.
+[[nodiscard]] Result<AttachmentLock> lock_attachment(const Node& node, const AttachmentKey& key);
 
 // The container's namespace, entered only to open what works there.
 struct Container {

@@ -202,6 +202,16 @@ Result<std::vector<AttachmentRecord>> StateStore::list_all() {
 // A network may be called "locks": its records end in ".json", lock files do not.
 std::string StateStore::lock_path(const AttachmentKey& key) const { return directory_ + "/locks/" + key.hash(); }
 
+Result<std::vector<std::string>> StateStore::list_lock_paths() {
+    auto names = entries_of(directory_ + "/locks");
+    if (!names) return std::move(names.error());
+    std::vector<std::string> paths;
+    for (const std::string& name : *names)
+        if (name.find_first_not_of("0123456789abcdef") == std::string::npos)
+            paths.push_back(directory_ + "/locks/" + name);
+    return paths;
+}
+
 std::string StateStore::node_lock_path() const { return directory_ + "/locks/node"; }
 
 }  // namespace xveth::attachment

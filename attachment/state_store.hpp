@@ -63,6 +63,7 @@ public:
     virtual Result<std::vector<AttachmentRecord>> list(const std::string& network);
     virtual Result<std::vector<AttachmentRecord>> list_all();
     [[nodiscard]] std::string lock_path(const AttachmentKey& key) const;  // <directory>/locks/<hash>
+    Result<std::vector<std::string>> list_lock_paths();                   // of attachments
     [[nodiscard]] std::string node_lock_path() const;                     // <directory>/locks/node
 
 private:

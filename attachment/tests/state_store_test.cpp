@@ -13,6 +13,7 @@
 namespace xveth::attachment {
 namespace {
 
+using testing::ElementsAre;
 using testing::IsEmpty;
 
 class StateStoreTest : public testing::Test {
@@ -128,6 +129,17 @@ TEST_F(StateStoreTest, ListsByNetwork) {
     EXPECT_EQ(store.list("net")->size(), 2U);
     EXPECT_EQ(store.list("locks")->size(), 1U);
     EXPECT_EQ(store.list_all()->size(), 3U);
+}
+
+TEST_F(StateStoreTest, ListsTheLocksOfAttachmentsAlone) {
+    StateStore store{directory_ + "/s"};
+    EXPECT_THAT(*store.list_lock_paths(), IsEmpty());
+    const std::string path = store.lock_path(record("c1").key);
+    AttachmentRecord in_a_network_called_locks = record("c2");
+    in_a_network_called_locks.key.network = "locks";
+    ASSERT_TRUE(write_file_atomically(path, "") && write_file_atomically(store.node_lock_path(), ""));
+    ASSERT_TRUE(store.put(in_a_network_called_locks));
+    EXPECT_THAT(*store.list_lock_paths(), ElementsAre(path));
 }
 
 TEST_F(StateStoreTest, TakesNamesOfAnyLength) {

@@ -82,33 +82,52 @@ bool uses(const AddressPlan& plan, Family family) {
 }
 
 Result<void> set_up_addresses(Node& node, Container& container, const VethPair& pair, const AddressPlan& plan) {
+    const bool ipv4 = uses(plan, Family::ipv4);
     const bool ipv6 = uses(plan, Family::ipv6);
     if (ipv6) {
         if (auto on = datapath::ensure_ipv6(node.path, container.ns, pair.container.name); !on) return on;
         if (auto on = datapath::ensure_ipv6(node.path, node.path.ns, pair.host.name); !on) return on;
     }
-    if (auto forwarding = datapath::ensure_forwarding(node.path, uses(plan, Family::ipv4), ipv6); !forwarding)
-        return forwarding;
+    if (auto forwarding = datapath::ensure_forwarding(node.path, ipv4, ipv6); !forwarding) return forwarding;
     if (auto inner = datapath::configure_container(*container.rtnl, pair, plan); !inner) return inner;
+    auto announced = datapath::announce_mac_changes(node.path, container.ns, pair.container.name, ipv4, ipv6);
+    if (!announced) return announced;
     return datapath::configure_host(node.path, pair, plan);
 }
 
-// ipMasq: what leaves for anywhere but the containers' own range is masqueraded by the stack.
-Result<void> set_up_masquerade(Node& node, const NetConf& conf, const AddressPlan& plan) {
+// ipMasq: what leaves for anywhere but the containers' own range is masqueraded by the stack. On record before it is
+// done, and only once the addresses are known to be ours: what is on record is taken down with the attachment.
+Result<void> set_up_masquerade(Node& node, const NetConf& conf, const AddressPlan& plan, AttachmentRecord& record) {
     if (!conf.ip_masq) return ok();
+    record.masqueraded = true;
+    if (auto put = node.store.put(record); !put) return put;
     for (const auto& address : plan.addresses)
         if (auto put = node.path.nft.ensure_masquerade(address.prefix.address, address.prefix.network()); !put)
             return put;
     return ok();
 }
 
-std::string holder_of(Node& node, const IpAddress& address) {
+// Another attachment than `key` that has `address` on record.
+std::string holder_of(Node& node, const IpAddress& address, const AttachmentKey& key) {
     auto records = node.store.list_all();
     if (!records) return {};
     for (const auto& record : *records)
-        if (std::ranges::find(record.addresses, address) != record.addresses.end())
+        if (record.key != key && std::ranges::find(record.addresses, address) != record.addresses.end())
             return record.key.network + "/" + record.key.container_id + "/" + record.key.ifname;
     return {};
+}
+
+datapath::AddressHolder other_holders(Node& node, const AttachmentKey& key) {
+    return [&](const IpAddress& address) { return holder_of(node, address, key); };
+}
+
+// Of two ADDs at once with one address, the kernel refuses the second one's route before either is published.
+Error name_holder(Node& node, Error error, const AttachmentRecord& record) {
+    if (error.errno_value != EEXIST) return error;
+    for (const auto& address : record.addresses)
+        if (const auto name = holder_of(node, address, record.key); !name.empty())
+            return datapath::address_is_held(address, name);
+    return error;
 }
 
 CniResult describe(const NetConf& conf, const Request& request, const VethPair& pair, const CniResult& ipam,
@@ -168,11 +187,15 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
     auto ipam = asked.get();
     if (!ipam) return std::move(ipam.error());
     const AddressPlan plan = plan_addresses(conf, *ipam, mtu == path_mtu ? 0 : path_mtu);
-    for (const auto& address : plan.addresses) record.addresses.push_back(address.prefix.address);
-    record.masqueraded = conf.ip_masq;
+    std::vector<IpAddress> addresses;
+    for (const auto& address : plan.addresses) addresses.push_back(address.prefix.address);
+    auto unheld = datapath::refuse_held_addresses(node.path, addresses, other_holders(node, record.key));
+    if (!unheld) return std::move(unheld.error());
+    record.addresses = std::move(addresses);
     if (auto put = node.store.put(record); !put) return std::move(put.error());
-    if (auto set = set_up_addresses(node, container, *pair, plan); !set) return std::move(set.error());
-    if (auto set = set_up_masquerade(node, conf, plan); !set) return std::move(set.error());
+    if (auto set = set_up_addresses(node, container, *pair, plan); !set)
+        return name_holder(node, std::move(set.error()), record);
+    if (auto set = set_up_masquerade(node, conf, plan, record); !set) return std::move(set.error());
     if (auto published = publish(node, conf, *nics, *pair, record, notes); !published)
         return std::move(published.error());
     return describe(conf, request, *pair, *ipam, plan, path_mtu);
@@ -196,8 +219,7 @@ Result<void> publish(Node& node, const NetConf& conf, const datapath::NicSet& ni
                                   .sources = conf.allowed_sources,
                                   .spoof_check = conf.spoof_check,
                                   .fast = fast};
-    auto id = datapath::publish_port(node.path, *lock, pair, spec,
-                                     [&](const IpAddress& address) { return holder_of(node, address); });
+    auto id = datapath::publish_port(node.path, *lock, pair, spec, other_holders(node, record.key));
     if (!id) return std::move(id.error());
     record.port = static_cast<std::uint32_t>(*id);
     return ok();

@@ -169,7 +169,8 @@ Result<void> configure_host(Node& node, const VethPair& pair, const AddressPlan&
         if (auto added = node.rtnl.add_address(device, usable_at_once(IpPrefix::host(gateway))); !added) return added;
     }
     for (const auto& address : plan.addresses) {
-        // STALE, not permanent: a container that gets another MAC later is then found again by the stack's own probe.
+        // STALE, not permanent: a container that announces another MAC, or answers no probe at this one, is then found
+        // again.
         const netlink::Neighbour known{.device = device,
                                        .address = address.prefix.address,
                                        .mac = pair.container.mac,
@@ -196,6 +197,18 @@ Result<void> ensure_forwarding(Node& node, bool ipv4, bool ipv6) {
     if (auto kept = keep_router_advertisements(node); !kept) return kept;
     if (auto on = node.sysctls.ensure(node.ns, "net/ipv6/conf/all/forwarding", "1"); !on)
         return std::move(on.error()).or_code(100);
+    return ok();
+}
+
+Result<void> announce_mac_changes(Node& node, const Netns& ns, const std::string& device, bool ipv4, bool ipv6) {
+    if (ipv4) {
+        auto on = node.sysctls.ensure(ns, "net/ipv4/conf/" + device + "/arp_notify", "1");
+        if (!on) return std::move(on.error()).or_code(100);
+    }
+    if (ipv6) {
+        auto on = node.sysctls.ensure(ns, "net/ipv6/conf/" + device + "/ndisc_notify", "1");
+        if (!on) return std::move(on.error()).or_code(100);
+    }
     return ok();
 }
 

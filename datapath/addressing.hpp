@@ -49,6 +49,11 @@ struct AddressPlan {
 // advertisements get accept_ra=2 first: with 1 the kernel stops listening when forwarding starts, and their default
 // route goes.
 [[nodiscard]] Result<void> ensure_forwarding(Node& node, bool ipv4, bool ipv6);
+// The kernel announces another MAC of the container's interface (the CNI plugin "tuning" gives one) at once, by gratuitous
+// ARP and unsolicited neighbour advertisement: the host end's program and the node's neighbour entry follow before anybody
+// sends to the old one.
+[[nodiscard]] Result<void> announce_mac_changes(Node& node, const Netns& ns, const std::string& device, bool ipv4,
+                                                bool ipv6);
 // Undoes a disable_ipv6 that a runtime or the node's defaults left; an error that says so where the kernel has no IPv6.
 [[nodiscard]] Result<void> ensure_ipv6(Node& node, const Netns& ns, const std::string& device);
 

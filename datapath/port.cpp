@@ -34,23 +34,6 @@ Result<bool> is_held(Node& node, const IpAddress& address) {
     return link->has_value();
 }
 
-Result<void> refuse_held_addresses(Node& node, const PortSpec& spec, const AddressHolder& holder) {
-    for (const auto& address : spec.addresses) {
-        auto held = is_held(node, address);
-        if (!held) return std::move(held.error());
-        if (!*held) continue;
-        const std::string name = holder(address);
-        return Error{.code = 7,
-                     .errno_value = EADDRINUSE,
-                     .text = "address " + address.to_string() + " belongs to " +
-                             (name.empty() ? "another attachment of this node" : "attachment " + name),
-                     .hint =
-                         "two networks of one node cannot share an address in route mode: give them ranges of "
-                         "their own"};
-    }
-    return ok();
-}
-
 Result<void> enter(Node& node, bpf::PortId id, const VethPair& pair, const PortSpec& spec) {
     if (auto put = node.bpf.put_target(id, static_cast<std::uint32_t>(pair.host.index)); !put) return put;
     for (const auto& prefix : spec.fast_to)
@@ -64,9 +47,26 @@ Result<void> enter(Node& node, bpf::PortId id, const VethPair& pair, const PortS
 
 }  // namespace
 
+Error address_is_held(const IpAddress& address, const std::string& holder) {
+    return {.code = 7,
+            .errno_value = EADDRINUSE,
+            .text = "address " + address.to_string() + " belongs to " +
+                    (holder.empty() ? "another attachment of this node" : "attachment " + holder),
+            .hint = "two networks of one node cannot share an address in route mode: give them ranges of their own"};
+}
+
+Result<void> refuse_held_addresses(Node& node, const std::vector<IpAddress>& addresses, const AddressHolder& holder) {
+    for (const auto& address : addresses) {
+        auto held = is_held(node, address);
+        if (!held) return std::move(held.error());
+        if (*held) return address_is_held(address, holder(address));
+    }
+    return ok();
+}
+
 Result<bpf::PortId> publish_port(Node& node, const NodeLock&, const VethPair& pair, const PortSpec& spec,
                                  const AddressHolder& holder) {
-    if (auto free = refuse_held_addresses(node, spec, holder); !free) return std::move(free.error());
+    if (auto free = refuse_held_addresses(node, spec.addresses, holder); !free) return std::move(free.error());
     auto id = node.bpf.allocate_port(describe(pair, spec));
     if (!id) return std::move(id.error()).in("port of " + pair.host.name);
     auto entered = enter(node, *id, pair, spec);

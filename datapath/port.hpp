@@ -24,6 +24,14 @@ struct PortSpec {
 // Says who holds an address: "network/container/ifname", empty when unknown.
 using AddressHolder = std::function<std::string(const IpAddress&)>;
 
+// Code 7: an address that is another attachment's.
+[[nodiscard]] Error address_is_held(const IpAddress& address, const std::string& holder);
+
+// An error when a live port of the node holds one of the addresses: for a clear word before anything is made of them.
+// Without the node lock it is no promise; publish_port() looks again.
+[[nodiscard]] Result<void> refuse_held_addresses(Node& node, const std::vector<IpAddress>& addresses,
+                                                 const AddressHolder& holder);
+
 // Allocates a port id and enters the port into every map: redirect target, then prefixes, then addresses, so that a frame
 // finds all of it or nothing. An address that a live port of the node holds is an error (code 7) that names the holder;
 // nothing is entered then. After another error the caller withdraws what was entered.

@@ -7,22 +7,51 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/files.hpp"
+
 namespace xveth::datapath {
 namespace {
 
 using netlink::Link;
 
 // Locally administered, unicast. Both MACs are given at creation: set later, they would race with udev's.
-Mac random_mac() {
-    Mac mac;
-    if (::getrandom(mac.bytes.data(), mac.bytes.size(), 0) != static_cast<ssize_t>(mac.bytes.size()))
-        mac.bytes = {0, 0, 0, 0, 0, static_cast<std::uint8_t>(::getpid())};
+Mac local_unicast(Mac mac) {
     mac.bytes[0] = static_cast<std::uint8_t>((mac.bytes[0] & 0xfcU) | 0x02U);
     return mac;
 }
 
+Mac random_mac() {
+    Mac mac;
+    if (::getrandom(mac.bytes.data(), mac.bytes.size(), 0) != static_cast<ssize_t>(mac.bytes.size()))
+        mac.bytes = {0, 0, 0, 0, 0, static_cast<std::uint8_t>(::getpid())};
+    return local_unicast(mac);
+}
+
+// The host end's MAC follows from its alias: the kernel takes no alias with the creation, so this is what tells a pair
+// whose making was cut off before it had one from a stranger's.
+Mac host_mac(const std::string& alias) {
+    Mac mac;
+    std::uint64_t hash = hash64(alias);
+    for (auto& byte : mac.bytes) {
+        byte = static_cast<std::uint8_t>(hash);
+        hash >>= 8U;
+    }
+    return local_unicast(mac);
+}
+
 bool is_ours(const Link& link, const std::string& alias) {
-    return link.kind == "veth" && (link.alias == alias || link.alias.empty());
+    if (link.kind != "veth") return false;
+    return link.alias == alias || (link.alias.empty() && link.mac == host_mac(alias));
+}
+
+Error name_is_taken(const Link& stranger) {
+    const std::string kind = stranger.kind.empty() ? "device" : stranger.kind + " device";
+    const std::string alias = stranger.alias.empty() ? "without an alias" : "of alias \"" + stranger.alias + "\"";
+    return {.code = 100,
+            .errno_value = EEXIST,
+            .text = "create host end " + stranger.name + ": the node has a " + kind + " of this name, " + alias +
+                    ", that xveth did not make",
+            .hint = "rename or remove it: ip link set " + stranger.name + " name OTHER"};
 }
 
 Result<Link> get_link(netlink::Rtnl& rtnl, const std::string& name) {
@@ -57,14 +86,19 @@ Result<VethPair> create_veth_pair(Node& node, const Netns& container_ns, netlink
                                   const VethPairSpec& spec) {
     if (auto stale = remove_veth_pair_if_present(node, spec.host_name, spec.alias); !stale)
         return std::move(stale.error());
-    const netlink::VethSpec veth{
-        .host = {.netns_fd = node.ns.fd(), .name = spec.host_name, .mac = random_mac(), .no_ipv6_autoconf = true},
-        .container = {.netns_fd = container_ns.fd(),
-                      .name = spec.container_name,
-                      .mac = spec.container_mac.value_or(random_mac()),
-                      .no_ipv6_autoconf = true},
-        .mtu = spec.mtu,
-        .queues = spec.queues};
+    auto stranger = node.rtnl.find_link(spec.host_name);
+    if (!stranger) return std::move(stranger.error());
+    if (*stranger) return name_is_taken(**stranger);
+    const netlink::VethSpec veth{.host = {.netns_fd = node.ns.fd(),
+                                          .name = spec.host_name,
+                                          .mac = host_mac(spec.alias),
+                                          .no_ipv6_autoconf = true},
+                                 .container = {.netns_fd = container_ns.fd(),
+                                               .name = spec.container_name,
+                                               .mac = spec.container_mac.value_or(random_mac()),
+                                               .no_ipv6_autoconf = true},
+                                 .mtu = spec.mtu,
+                                 .queues = spec.queues};
     if (auto created = node.rtnl.create_veth(veth); !created) return std::move(created.error());
 
     auto host = get_link(node.rtnl, spec.host_name);

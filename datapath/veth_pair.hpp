@@ -28,13 +28,13 @@ struct VethPairSpec {
 };
 
 // Creates the pair, both ends down, the container's end where it is to stay (a move would empty the redirect maps), and
-// reads both back. A host end of that name that an earlier attempt of ours left (same alias, or none yet) is replaced;
-// somebody else's device is an error (EEXIST).
+// reads both back. A host end of that name that an earlier attempt of ours left is replaced; somebody else's device is an
+// error (EEXIST) that describes it.
 [[nodiscard]] Result<VethPair> create_veth_pair(Node& node, const Netns& container_ns, netlink::Rtnl& container,
                                                 const VethPairSpec& spec);
 
-// Removes the host end `name`, and its peer with it, if it is ours by its alias. A device of that name without any alias
-// counts as ours too: a creation that was cut off. Success when there is none.
+// Removes the host end `name`, and its peer with it, if it is ours: by its alias, or, where a creation was cut off before
+// it had one, by its MAC. Success when there is none.
 [[nodiscard]] Result<void> remove_veth_pair_if_present(Node& node, const std::string& name, const std::string& alias);
 
 // The host end by name, if it is ours.

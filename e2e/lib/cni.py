@@ -59,7 +59,7 @@ class Answer:
         """The error's whole text, after a look at its code and at words that must be in it."""
         assert self.rc not in (0, None), f"{self.verb} succeeded where it must not: {self.out}"
         assert self.json is not None, f"{self.verb} died (exit {self.rc}): {self.err}"
-        text = f"{self.json['msg']}; {self.json.get('details', '')}"
+        text = "; ".join(filter(None, (self.json["msg"], self.json.get("details"))))
         assert code is None or self.json["code"] == code, f"code {self.json['code']}, expected {code}: {text}"
         for word in words:
             assert word in text, f"{word!r} is not in the error: {text}"
@@ -163,11 +163,11 @@ class Runtime:
         self.cache[self._key(container)] = (result, options)
         return result
 
-    def check(self, container):
-        """The first failing answer, else the last."""
+    def check(self, container, only=None):
+        """The first failing answer, else the last; `only` one type of plugin is asked."""
         result, options = self.cache[self._key(container)]
         answer = None
-        for plugin in self.plugins:
+        for plugin in (p for p in self.plugins if only in (None, p["type"])):
             answer = self._call("CHECK", plugin, container, result, **dict(options))
             if answer.rc != 0:
                 break

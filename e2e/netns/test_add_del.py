@@ -369,7 +369,8 @@ def test_pool_exhausted(clean_topology):
 def test_address_that_another_attachment_holds_is_named(clean_topology):
     lab = clean_topology
     first, second = lab.network(), lab.network()
-    static = {"ipam": {"type": "static", "addresses": [{"address": "10.2.0.40/24", "gateway": "10.2.0.1"}]}}
+    static = {"ipam": {"type": "static", "addresses": [{"address": "10.2.0.40/24", "gateway": "10.2.0.1"}],
+                       "routes": [{"dst": "0.0.0.0/0"}]}}
     first, second = lab.network(**static), lab.network(**static)
     pod, other = lab.attach(first), lab.container()
     text = call(lab.node, "ADD", {**second.plugins[0], "name": second.name}, **options(other)).error(None, "10.2.0.40")

@@ -133,7 +133,7 @@ def test_wrong_value_is_code_7_naming_key_and_value(untouched, key, value):
     text = verb(untouched, "ADD", untouched.conf(**{key: value}), cid="c1", netns=untouched.client.path,
                 ifname="eth5").error(7, key)
     shown = value[0] if isinstance(value, list) and isinstance(value[0], str) and value[0] != "nic0" else value
-    assert str(shown).lower() in text.lower() or json.dumps(value) in text, text
+    assert str(shown).lower() in text.lower() or json.dumps(value, separators=(",", ":")) in text, text
 
 
 @pytest.mark.parametrize("netns, kind", [("/etc/hostname", "file"), ("/tmp", "directory"), ("/proc/self/ns/mnt", "other namespace"),

@@ -25,6 +25,7 @@ enum {
 	XV_MAX_FLOWS = 131072,  /* fast flows at one time on a node */
 	XV_CACHE_SLOTS = 4096,  /* per CPU, direct-mapped; a power of two; fewer where there are hundreds of CPUs */
 	XV_FLOW_BUCKETS = 4096, /* generation buckets of the flow table; power of two */
+	XV_STACK_SLOTS = 65536, /* UDP flows that the stack began; power of two */
 };
 
 /* xv_port_info (ARRAY, mmapable): what a port is. ifindex 0 = the id is free. */

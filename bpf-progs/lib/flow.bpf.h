@@ -46,6 +46,11 @@ static __always_inline __u64 xv_hash_tuple(const struct xv_addr *a, const struct
 	return x * 0x9e3779b97f4a7c15ULL;
 }
 
+static __always_inline __u64 xv_hash_flow(const struct xv_flow_key *key)
+{
+	return xv_hash_tuple(&key->lo, &key->hi, key->lo_port | (__u32)key->hi_port << 16);
+}
+
 static __always_inline __u32 xv_port_epoch(__u32 id)
 {
 	struct xv_port *port;
@@ -114,14 +119,42 @@ static __always_inline void xv_flow_find(const struct xv_tuple *t, const struct 
 	of->lo_epoch = of->src_is_hi ? ends->dst_epoch : ends->src_epoch;
 	of->hi_epoch = of->src_is_hi ? ends->src_epoch : ends->dst_epoch;
 	xv_flow_key_of(t, &of->key, of->src_is_hi);
-	of->bucket = xv_hash_tuple(&of->key.lo, &of->key.hi, of->key.lo_port | (__u32)of->key.hi_port << 16) >> 40;
-	of->bucket &= XV_FLOW_BUCKETS - 1;
+	of->bucket = xv_hash_flow(&of->key) >> 40 & (XV_FLOW_BUCKETS - 1);
 	of->bucket_gen = xv_bucket_gen(of->bucket);
 	flow = bpf_map_lookup_elem(&xv_flows, &of->key);
 	if (flow &&
 	    (flow->lo_epoch != of->lo_epoch || flow->hi_epoch != of->hi_epoch || xv_flow_expired(flow, of->now)))
 		flow = NULL;
 	of->live = flow;
+}
+
+static __always_inline __u64 *xv_stack_slot(const struct xv_flow_of *of, __u32 *tag)
+{
+	__u64 hash = xv_hash_flow(&of->key);
+	__u32 slot = hash >> 40 & (XV_STACK_SLOTS - 1);
+
+	*tag = (hash >> 8) ^ of->lo_epoch ^ of->hi_epoch << 16;
+	return bpf_map_lookup_elem(&xv_stack_began, &slot);
+}
+
+/* The first frame of a UDP flow, which nothing in it gives away as the first, went to the stack: so will its answers. */
+static __noinline int xv_stack_begins(const struct xv_flow_of *of)
+{
+	__u32 tag;
+	__u64 *began = xv_stack_slot(of, &tag);
+
+	if (began)
+		*(volatile __u64 *)began = (__u64)tag << 32 | (__u32)(of->now / XV_SECOND);
+	return 0;
+}
+
+static __noinline int xv_stack_has_begun(const struct xv_flow_of *of)
+{
+	__u32 tag, now = of->now / XV_SECOND;
+	__u64 *began = xv_stack_slot(of, &tag);
+	__u64 seen = began ? *(volatile __u64 *)began : 0;
+
+	return seen && seen >> 32 == tag && now - (__u32)seen < XV_UDP_REPLIED / XV_SECOND;
 }
 
 static __always_inline __u64 xv_flow_lifetime(__u32 proto, bool replied, bool closing)

@@ -145,12 +145,15 @@ static __always_inline int xv_find_route(struct xdp_md *ctx, const struct xv_fra
 	return reason;
 }
 
-/* From this frame on the flow is the stack's, both ways and for as long as it lives. */
+/*
+ * From this frame on the flow is the stack's, both ways and for as long as it lives. Conntrack hears of it first: a frame
+ * that another CPU passed in between would be the beginning of a new flow to it.
+ */
 static __always_inline int xv_fall(struct xdp_md *ctx, const struct xv_frame *f, struct xv_case *c, __u32 reason)
 {
+	xv_ct_introduce(ctx, f);
 	c->of.live->verdict = XV_FLOW_STACK;
 	xv_flow_announce(&c->of);
-	xv_ct_introduce(ctx, f);
 	return xv_pass(c, reason);
 }
 
@@ -211,6 +214,8 @@ static __always_inline __u32 xv_cannot_begin(struct xdp_md *ctx, const struct xv
 		return XV_PASS_CONNTRACK;
 	if (f->t.proto == IPPROTO_TCP && !xv_is_pure_syn(f))
 		return XV_PASS_MID_FLOW;
+	if (f->t.proto == IPPROTO_UDP && xv_stack_has_begun(&c->of))
+		return XV_PASS_FLOW_STACK;
 	return xv_can_return(ctx, f, c) ? 0 : XV_PASS_NO_WAY_BACK;
 }
 
@@ -224,9 +229,11 @@ static __always_inline int xv_begin(struct xdp_md *ctx, const struct xv_frame *f
 		obstacle = xv_cannot_begin(ctx, f, c);
 	if (!obstacle && !xv_flow_create(&c->of))
 		obstacle = XV_PASS_TABLE_FULL;
-	if (obstacle)
-		return xv_pass_and_cache(ctx, f, c, obstacle);
-	return xv_send(ctx, f, c, true);
+	if (!obstacle)
+		return xv_send(ctx, f, c, true);
+	if (f->t.proto == IPPROTO_UDP && obstacle != XV_PASS_CONNTRACK)
+		xv_stack_begins(&c->of);
+	return xv_pass_and_cache(ctx, f, c, obstacle);
 }
 
 /* The frame has ports and its ends are containers, or one of them is. */

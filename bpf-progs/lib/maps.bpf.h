@@ -86,6 +86,17 @@ struct {
 	__type(value, __u32);
 } xv_flow_gen SEC(".maps");
 
+/*
+ * UDP flows that began by the stack: hash of the flow << 32 | second in which it was last seen. Direct-mapped, because it
+ * may forget: where conntrack is at work, that knows the flow; where it is not, half of a flow does no harm.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, XV_STACK_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} xv_stack_began SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, XV_CACHE_SLOTS);

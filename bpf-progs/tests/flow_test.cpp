@@ -40,6 +40,13 @@ protected:
         flow.seen_ns -= seconds * 1'000'000'000U;
         store_flow(packet, flow);
     }
+    void let_stack_flows_age(std::uint32_t seconds) {
+        TypedMap<std::uint32_t, std::uint64_t> began(map_path("xv_stack_began"));
+        for (std::uint32_t slot = 0; slot < XV_STACK_SLOTS; ++slot) {
+            const auto value = began.find(slot).value().value();
+            if (value != 0) began.put(slot, value - seconds).value();
+        }
+    }
     void wait_for_cache_to_expire() { std::this_thread::sleep_for(std::chrono::milliseconds(1100)); }
 };
 
@@ -149,11 +156,37 @@ TEST_P(Flow, DiesWithTheAddressesOwner) {
 
 TEST_P(Flow, EndsAfterItsLifetime) {
     expect_reaches_a(wire());
+    expect_leaves(reply());
+    make_older(wire(), 181);
+    forget_cache();
+    expect_reaches_a(wire());  // begins anew, in the same place
+    EXPECT_EQ(flow_of(wire())->replied, 0);
     make_older(wire(), 31);
     forget_cache();
     expect_passed(from_a(reply()), reply().build(), a_, XV_PASS_UNKNOWN_DST);
-    expect_reaches_a(wire());  // begins anew, in the same place
-    EXPECT_EQ(flow_of(wire())->replied, 0);
+}
+
+TEST_P(Flow, DatagramsThatTheStackBeganStayThereWithoutConntrackToo) {
+    expect_passed(from_a(reply()), reply().build(), a_, XV_PASS_UNKNOWN_DST);
+    expect_passed(from_wire(wire()), wire().build(), nic_, XV_PASS_FLOW_STACK);
+    EXPECT_FALSE(flow_of(wire()));
+    auto other = wire();
+    other.sport++;
+    expect_reaches_a(other);
+    let_stack_flows_age(181);
+    forget_cache();
+    expect_reaches_a(wire());
+    expect_leaves(reply());
+}
+
+TEST_P(Flow, DatagramsToANewOwnerOfTheAddressAreNotTheOldOnes) {
+    expect_passed(from_a(reply()), reply().build(), a_, XV_PASS_UNKNOWN_DST);
+    TypedMap<std::uint32_t, xv_port> ports(map_path("xv_port_info"));
+    auto entry = objects_->get_port(a_.id).value();
+    entry.epoch++;
+    ASSERT_TRUE(ports.put(static_cast<std::uint32_t>(a_.id), entry));
+    forget_cache();
+    expect_reaches_a(wire());
 }
 
 TEST_P(Flow, IsAskedAnewWhenItsPortsAreUsedAgain) {

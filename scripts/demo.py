@@ -233,11 +233,14 @@ def main(argv):
     elif argv[0] == "--talk-tcp":
         print(talk_tcp(argv[1]))
     else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the first process of a PID namespace has to ask for it
         show(os.path.abspath(argv[0]))
 
 
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
     except (Failed, OSError) as error:
         sys.exit(f"demo: {error}")

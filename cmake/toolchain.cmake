@@ -47,6 +47,11 @@ if(XVETH_ASAN)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
+# Linking libnl statically warns of its look-ups of protocols and hosts by name, which need glibc's plug-ins and which nothing
+# here calls. The linker (binutils 2.40) cannot be told to be quiet about these alone.
+include(CheckLinkerFlag)
+check_linker_flag(CXX -Wl,--no-warnings XVETH_LINKER_CAN_BE_QUIET)
+
 # xveth_library(NAME SOURCES … LINK …): a static library of one folder, with the project's flags.
 function(xveth_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
@@ -62,7 +67,8 @@ function(xveth_executable name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} xveth::flags)
   if(XVETH_STATIC)
-    target_link_options(${name} PRIVATE -static -s -Wl,--gc-sections)
+    target_link_options(${name} PRIVATE -static -s -Wl,--gc-sections
+      $<$<BOOL:${XVETH_LINKER_CAN_BE_QUIET}>:-Wl,--no-warnings>)
   endif()
 endfunction()
 

@@ -28,6 +28,10 @@ if(XVETH_STATIC)
   target_link_libraries(xveth::libbpf INTERFACE xveth_libelf_static)
 endif()
 require_library(libnl libnl-3.0 libnl-3-dev)
+if(XVETH_STATIC)
+  add_library(xveth_libnl_static STATIC ${CMAKE_SOURCE_DIR}/cmake/libnl_static.c)
+  target_link_libraries(xveth::libnl INTERFACE xveth_libnl_static)
+endif()
 require_library(libnl_route libnl-route-3.0 libnl-route-3-dev)
 require_library(libnl_genl libnl-genl-3.0 libnl-genl-3-dev)
 
@@ -47,11 +51,6 @@ if(XVETH_ASAN)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
-# Linking libnl statically warns of its look-ups of protocols and hosts by name, which need glibc's plug-ins and which nothing
-# here calls. The linker (binutils 2.40) cannot be told to be quiet about these alone.
-include(CheckLinkerFlag)
-check_linker_flag(CXX -Wl,--no-warnings XVETH_LINKER_CAN_BE_QUIET)
-
 # xveth_library(NAME SOURCES … LINK …): a static library of one folder, with the project's flags.
 function(xveth_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
@@ -67,8 +66,7 @@ function(xveth_executable name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} xveth::flags)
   if(XVETH_STATIC)
-    target_link_options(${name} PRIVATE -static -s -Wl,--gc-sections
-      $<$<BOOL:${XVETH_LINKER_CAN_BE_QUIET}>:-Wl,--no-warnings>)
+    target_link_options(${name} PRIVATE -static -s -Wl,--gc-sections)
   endif()
 endfunction()
 

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <map>
 #include <set>
 #include <string_view>
-#include <tuple>
+#include <unordered_map>
 
 #include "base/files.hpp"
 
@@ -88,15 +87,15 @@ bool is_accounting(const NftRule& rule) {
 // Judges a ruleset, following jumps; reads no more of it than the judgement needs.
 class Judge {
 public:
-    Judge(netlink::Nftables& nft, const std::vector<NftChain>& chains) : nft_(nft) {
-        for (const auto& chain : chains) chains_.emplace(std::tuple(chain.family, chain.table, chain.name), &chain);
+    Judge(netlink::Nftables& nft, const std::vector<NftChain>& chains) : nft_(nft), chains_(chains) {
+        for (const auto& chain : chains) by_name_.emplace(chain.name, &chain);
     }
 
     PolicyObjection judge() {
-        for (const auto& [name, chain] : chains_) {
-            if (!redirect_would_skip(*chain)) continue;
-            if (chain->policy_drop) return "policy drop of chain " + place(*chain);
-            if (auto objection = judge_chain(*chain)) return objection;
+        for (const auto& chain : chains_) {
+            if (!redirect_would_skip(chain)) continue;
+            if (chain.policy_drop) return "policy drop of chain " + place(chain);
+            if (auto objection = judge_chain(chain)) return objection;
         }
         return std::nullopt;
     }
@@ -119,9 +118,8 @@ private:
             if (is_verdict(expression, {"jump ", "goto "})) {
                 const std::string target = expression.argument.substr(5);
                 if (is_known_chain(target)) continue;
-                const auto next = chains_.find({chain.family, chain.table, target});
-                if (next != chains_.end()) {
-                    if (auto objection = judge_chain(*next->second)) return objection;
+                if (const NftChain* next = find(chain, target)) {
+                    if (auto objection = judge_chain(*next)) return objection;
                     continue;
                 }
             }
@@ -131,12 +129,21 @@ private:
         return std::nullopt;
     }
 
+    // The chain that a jump from `from` leads to.
+    const NftChain* find(const NftChain& from, std::string_view name) const {
+        const auto [first, last] = by_name_.equal_range(name);
+        for (auto at = first; at != last; ++at)
+            if (at->second->family == from.family && at->second->table == from.table) return at->second;
+        return nullptr;
+    }
+
     static std::string place(const NftChain& chain) {
         return chain.name + " of table " + chain.family + " " + chain.table;
     }
 
     netlink::Nftables& nft_;
-    std::map<std::tuple<std::string, std::string, std::string>, const NftChain*> chains_;
+    const std::vector<NftChain>& chains_;
+    std::unordered_multimap<std::string_view, const NftChain*> by_name_;
     std::set<const NftChain*> visited_;
 };
 

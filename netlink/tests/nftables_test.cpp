@@ -144,7 +144,8 @@ TEST_F(Firewall, LoadsAndComparisonsAreRead) {
               "meta meta l4proto; cmp eq 06; payload payload transport 2 2; cmp gte 0001; cmp lte 0009; "
               "immediate accept");
     EXPECT_THAT(words_of("ip daddr @pods accept", "set pods { type ipv4_addr; }"), HasSubstr("lookup @pods"));
-    EXPECT_THAT(words_of("ip daddr vmap @ways", "map ways { type ipv4_addr : verdict; }"), HasSubstr("lookup vmap ways"));
+    EXPECT_THAT(words_of("ip daddr vmap @ways", "map ways { type ipv4_addr : verdict; }"),
+                HasSubstr("lookup vmap ways"));
 }
 
 TEST_F(Firewall, VerdictsAreRead) {
@@ -372,8 +373,9 @@ TEST_F(Masquerade, WithoutItsRulesItDoesNotHold) {
 }
 
 TEST_F(Masquerade, TablesOfOthersStay) {
-    load("table inet other {\nchain c { type nat hook postrouting priority srcnat; }\nchain pods-x { }\n}\n"
-         "table ip xveth { }");
+    load(
+        "table inet other {\nchain c { type nat hook postrouting priority srcnat; }\nchain pods-x { }\n}\n"
+        "table ip xveth { }");
     const std::string before = listed();
     must(nft->ensure_masquerade(ip("10.2.0.7"), pods4));
     must(nft->remove_masquerade_if_present(ip("10.2.0.7")));
@@ -424,12 +426,15 @@ struct MasqueradeOfTraffic : Masquerade {
     MasqueradeOfTraffic() {
         connect(pod, "to-pod", "10.2.0.1/24", "fd00:2::1/64", "10.2.0.7/24", "fd00:2::7/64");
         connect(world, "to-world", "10.1.0.2/24", "fd00:1::2/64", "10.1.0.1/24", "fd00:1::1/64");
-        run(place.ns, "ip route add 10.2.0.128/25 via 10.1.0.1; ip route add fd00:2::8000/113 via fd00:1::1;"
-                      "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-        run(pod.ns, "ip route add default via 10.2.0.1; ip route add default via fd00:2::1;"
-                    "ip route add 10.2.0.200 via 10.2.0.1; ip route add fd00:2::8001 via fd00:2::1");
-        run(world.ns, "ip route add default via 10.1.0.2; ip route add default via fd00:1::2;"
-                      "ip addr add 10.2.0.200 dev end; ip addr add fd00:2::8001 dev end nodad");
+        run(place.ns,
+            "ip route add 10.2.0.128/25 via 10.1.0.1; ip route add fd00:2::8000/113 via fd00:1::1;"
+            "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+        run(pod.ns,
+            "ip route add default via 10.2.0.1; ip route add default via fd00:2::1;"
+            "ip route add 10.2.0.200 via 10.2.0.1; ip route add fd00:2::8001 via fd00:2::1");
+        run(world.ns,
+            "ip route add default via 10.1.0.2; ip route add default via fd00:1::2;"
+            "ip addr add 10.2.0.200 dev end; ip addr add fd00:2::8001 dev end nodad");
         must(nft->ensure_masquerade(ip("10.2.0.7"), pods4));
         must(nft->ensure_masquerade(ip("fd00:2::7"), pods6));
     }
@@ -440,7 +445,8 @@ struct MasqueradeOfTraffic : Masquerade {
         auto spec = test::veth_between(place, other);
         spec.host.name = device;
         spec.container.name = "end";
-        spec.host.no_ipv6_autoconf = spec.container.no_ipv6_autoconf = false;  // a router asks from its link-local address
+        spec.host.no_ipv6_autoconf = spec.container.no_ipv6_autoconf =
+            false;  // a router asks from its link-local address
         for (const Netns* ns : {&place.ns, &other.ns}) run(*ns, "sysctl -qw net.ipv6.conf.default.accept_dad=0");
         must(place.rtnl->create_veth(spec));
         const auto set_up = [](const Netns& ns, const std::string& link, const std::string& v4, const std::string& v6) {

@@ -19,20 +19,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_bpffs(const std::string& path) {
+bool is_mounted(const std::string& path, long magic) {
     struct statfs info{};
-    return ::statfs(path.c_str(), &info) == 0 && info.f_type == BPF_FS_MAGIC;
+    return ::statfs(path.c_str(), &info) == 0 && info.f_type == magic;
 }
+
+constexpr unsigned long harmless = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
 }  // namespace
 
 std::string PinPaths::layout() const { return bpffs_ + "/xveth/v" + std::to_string(XV_LAYOUT); }
 
+Result<void> ensure_sysfs() {
+    const std::string path = "/sys";
+    if (is_mounted(path, SYSFS_MAGIC)) return ok();
+    if (auto made = make_directories(path, 0755); !made) return made;
+    if (::mount("sysfs", path.c_str(), "sysfs", harmless, nullptr) != 0)
+        return errno_error(errno, "mount sysfs at " + path)
+            .with_code(106)
+            .with_hint("mount it before: mount -t sysfs sysfs " + path);
+    return ok();
+}
+
 Result<void> ensure_bpffs(const std::string& path) {
-    if (is_bpffs(path)) return ok();
+    if (is_mounted(path, BPF_FS_MAGIC)) return ok();
     // sysfs makes the directory /sys/fs/bpf itself and refuses others; anywhere else it may be missing.
     if (auto made = make_directories(path, 0700); !made) return made;
-    if (::mount("bpf", path.c_str(), "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700") != 0)
+    if (::mount("bpf", path.c_str(), "bpf", harmless, "mode=0700") != 0)
         return errno_error(errno, "mount a bpffs at " + path)
             .with_code(106)
             .with_hint("mount it before: mount -t bpf bpf " + path);

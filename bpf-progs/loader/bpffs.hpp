@@ -31,6 +31,8 @@ private:
     std::string cookie_;
 };
 
+// Mounts sysfs at /sys unless it is there: libbpf reads the kernel's types below it.
+[[nodiscard]] Result<void> ensure_sysfs();
 // Mounts a bpffs at `path` unless one is there.
 [[nodiscard]] Result<void> ensure_bpffs(const std::string& path);
 // The object pinned at `path`; errno_value ENOENT when there is none.

@@ -134,6 +134,7 @@ Result<void> PinnedObjects::ensure_loaded() {
     auto loaded = open_if_loaded();
     if (!loaded) return std::move(loaded.error());
     if (*loaded) return ok();
+    if (auto mounted = ensure_sysfs(); !mounted) return mounted;
     if (auto published = load_and_publish(paths_, kernel_has_conntrack_functions()); !published) return published;
     auto mapped = node();
     if (!mapped) return std::move(mapped.error());

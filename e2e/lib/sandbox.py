@@ -10,6 +10,8 @@ import os
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
+MS_BIND = 0x1000
+MNT_DETACH = 2
 MS_REC = 0x4000
 MS_PRIVATE = 1 << 18
 PR_SET_CHILD_SUBREAPER = 36
@@ -26,6 +28,14 @@ def _check(result, what):
 
 def mount(source, target, kind, flags=0, options=""):
     _check(_libc.mount(source.encode(), target.encode(), kind.encode(), flags, options.encode()), f"mount {target}")
+
+
+def bind(source, target):
+    mount(source, target, "", MS_BIND)
+
+
+def unmount(target):
+    _check(_libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
 
 
 def _overlay(target):

@@ -6,6 +6,7 @@ looks new, and no picking up of TCP in the middle.
 """
 
 import socket
+import time
 
 import pytest
 
@@ -17,6 +18,7 @@ from lib.traffic import TcpFlow, UdpFlow, icmp_error_of, ping, tcp_works, udp_wo
 
 N = 20
 FAMILIES = pytest.mark.parametrize("family", [4, 6], ids=["IPv4", "IPv6"])
+REMEMBERED = 1.1  # seconds after which every verdict is asked anew
 SERVICE = {4: "10.96.0.10", 6: "fd00:96::10"}
 
 
@@ -136,6 +138,7 @@ def test_neighbours_flushed_under_a_running_connection(lab, family, speaks_first
         flow.exchange()
     assert seen["nic0"].from_port > 50, seen
     for _ in range(3):
+        time.sleep(REMEMBERED)
         lab.node.run("ip", "neigh", "flush", "all", "nud", "all")
         lab.node.run("ip", "-6", "neigh", "flush", "all", "nud", "all")
         if speaks_first == "client":
@@ -151,9 +154,12 @@ def test_neighbours_flushed_under_udp(lab, family):
     lab.punish_half_flows()
     flow = UdpFlow(lab.client, lab.a.ns, lab.a.address(family))
     flow.exchange(5)
+    time.sleep(REMEMBERED)
     lab.node.run("ip", "neigh", "flush", "all", "nud", "all")
     lab.node.run("ip", "-6", "neigh", "flush", "all", "nud", "all")
-    flow.reply()  # the container speaks first: its answer must not look like a new flow, to be masqueraded
+    with Watch(lab) as seen:
+        flow.reply()  # the container speaks first: its answer must not look like a new flow, to be masqueraded
+    assert seen.reason(lab.a, "pass_neighbour") == 1, seen
     flow.exchange(5)
     flow.close()
 
@@ -174,7 +180,10 @@ def test_route_to_the_client_changes_under_a_running_connection(lab, family):
     flow.exchange()
     host = f"{CLIENT[family]}/{32 if family == 4 else 128}"
     lab.node.ip(f"route add {host} via {near} dev nic1")
-    flow.exchange(0, reply_length=50_000)
+    time.sleep(REMEMBERED)
+    with Watch(lab) as seen:
+        flow.exchange(0, reply_length=50_000)
+    assert seen.reason(lab.a, "pass_neighbour") + seen.reason(lab.a, "pass_no_target") == 1, seen
     flow.exchange()
     lab.node.ip(f"route del {host}")
     flow.exchange()
@@ -258,9 +267,12 @@ def test_connection_survives_the_fall_to_the_stack(lab, family):
     lab.punish_half_flows()
     flow = TcpFlow(lab.client, lab.a.ns, lab.a.address(family))
     flow.exchange()
+    time.sleep(REMEMBERED)
     lab.node.ip(f"neigh replace {CLIENT[family]} lladdr 02:00:00:00:00:55 dev nic0 nud permanent")
     lab.node.ip(f"neigh del {CLIENT[family]} dev nic0")
-    flow.exchange(0, reply_length=40_000)
+    with Watch(lab) as seen:
+        flow.exchange(0, reply_length=40_000)
+    assert seen.reason(lab.a, "pass_neighbour") == 1, seen
     flow.exchange(3_000_000)
     flow.close()
 

@@ -97,16 +97,16 @@ std::optional<Finding> examine_container_end(Node& node, const AttachmentRecord&
     if (!ns) return std::nullopt;
     auto rtnl = node.path.kernel.open_rtnl(*ns);
     if (!rtnl) return std::nullopt;
-    Finding finding{.what = "offloads of " + record.key.ifname, .why = {}, .cure = {}};
+    Finding finding{.what = "offloads of " + record.key.ifname, .why = {}, .cure = "ethtool -K " + record.key.ifname};
     const auto features = (*rtnl)->features(IfIndex{record.container_ifindex});
     if (!features) return Finding{.what = finding.what, .why = fault_of(features), .cure = recreate};
     for (const auto& wanted : datapath::container_end_features()) {
         const auto state = features->find(wanted.name);
         if (state == features->end() || state->second.active == wanted.on) continue;
-        finding.why = wanted.name + " is " + (wanted.on ? "off" : "on");
-        finding.cure =
-            "ethtool -K " + record.key.ifname + " " + wanted.name + (wanted.on ? " on" : " off") + ", in the container";
+        finding.why += (finding.why.empty() ? "" : ", ") + wanted.name + " is " + (wanted.on ? "off" : "on");
+        finding.cure += " " + wanted.name + (wanted.on ? " on" : " off");
     }
+    finding.cure += ", in the container";
     return finding;
 }
 
@@ -170,7 +170,8 @@ std::string why_no_port(Node& node, const netlink::Link& nic) {
     if (attached && *attached)
         return "it carries XDP program " + std::to_string((*attached)->id) + " \"" + (*attached)->name + "\" (" +
                (*attached)->mode + ")";
-    return "its driver has no native XDP, or it was not there at the last ADD; the log says which";
+    return "its driver has no native XDP, or xveth was detached from it, or it came after the last ADD; the log says "
+           "which";
 }
 
 // Each NIC that the networks of the attachments mean, once.
@@ -187,9 +188,10 @@ Findings examine_nics(Node& node, const std::vector<AttachmentRecord>& records) 
             if (!seen.insert(nic.index).second) continue;
             const auto port = node.path.bpf.find_port(static_cast<std::uint32_t>(nic.index));
             if (port && *port) continue;
-            findings.push_back({.what = "NIC " + nic.name,
-                                .why = "frames from and to the wire take the stack: " + why_no_port(node, nic),
-                                .cure = "free its XDP hook, or name another device in \"nic\""});
+            findings.push_back(
+                {.what = "NIC " + nic.name,
+                 .why = "frames from and to the wire take the stack: " + why_no_port(node, nic),
+                 .cure = "free its XDP hook and recreate a container, or name another device in \"nic\""});
         }
     }
     return findings;

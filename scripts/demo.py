@@ -217,7 +217,8 @@ def show(bin_dir):
     demo.show_reasons()
     print("\nA container's own XDP program drops 64-byte frames (a quick run: xvbench drop measures properly):")
     demo.show_numbers("drop", (("drop.xveth", "redirected by xveth"), ("drop.ptp", "routed to the container by ptp"),
-                               ("drop.vs_ptp", "xveth against ptp")))
+                               ("drop.vs_ptp", "xveth against ptp"),
+                               ("drop_ct.vs_ptp", "the same on a node with conntrack at work")))
     print("\nTCP from container to container, one stream (xvbench tcp):")
     demo.show_numbers("tcp", (("tcp_pod_pod.xveth", "xveth"), ("tcp_pod_pod.bridge", "bridge"), ("tcp_pod_pod.ptp", "ptp"),
                               ("tcp_pod_pod.vs_bridge", "xveth against bridge")))

@@ -165,7 +165,7 @@ std::string args_without_own_keys(const std::string& args) {
 }
 
 Result<Allowance> read_allowance(const Json& plugin, std::vector<std::string>& remarks) {
-    constexpr std::array<std::string_view, 5> known{"containerXdp", "programs", "chains", "arming", "localMtu"};
+    constexpr std::array<std::string_view, 5> permissions{"containerXdp", "programs", "chains", "arming", "localMtu"};
     Allowance allowance;
     const Json* allow = find_member(plugin, "allow");
     if (allow == nullptr) return allowance;
@@ -175,7 +175,7 @@ Result<Allowance> read_allowance(const Json& plugin, std::vector<std::string>& r
                      .text = "key \"allow\": value " + describe(*allow) + " is not an object",
                      .hint = {}};
     for (const auto& item : allow->items())
-        if (!holds(known, item.key())) remarks.push_back("unknown key \"allow." + item.key() + "\"");
+        if (!holds(permissions, item.key())) remarks.push_back("unknown key \"allow." + item.key() + "\"");
     bool arming = true;
     if (auto read = read_container_xdp_list(*allow, allowance.container_xdp); !read) return std::move(read.error());
     if (auto read = read_flag(*allow, "localMtu", allowance.local_mtu); !read) return std::move(read.error());

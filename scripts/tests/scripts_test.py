@@ -44,11 +44,20 @@ class Docs(unittest.TestCase):
         self.assertEqual([], docs.check_reasons(self.ABI, "`pass_ttl` `drop_spoofed` `error_down`"))
         self.assertEqual(2, len(docs.check_reasons(self.ABI, "`pass_ttl` `drop_spoofed` `error_gone`")))
 
-    def test_a_key_that_the_page_lacks_is_named(self):
-        net_conf = 'constexpr std::array<std::string_view, 2> known{"mtu", "nic"};'
-        requests = 'constexpr std::array<std::string_view, 1> known_keys{"policy"};'
-        self.assertEqual([], docs.check_keys(net_conf, requests, "`mtu` `nic` xveth.dev/policy"))
-        self.assertEqual(2, len(docs.check_keys(net_conf, requests, "`mtu`")))
+    NET_CONF = ('constexpr std::array<std::string_view, 3> known{"mtu", "nic", "chain"};\n'
+                'for (const char* key : {"chain"})\n    if (const Json* value = find_member(plugin, key)) return not_served(key, *value);\n'
+                'find_member_any_case(*source.runtime_config, "mac")')
+    REQUESTS = ('constexpr std::array<std::string_view, 1> known_keys{"policy"};\n'
+                'constexpr std::array<std::string_view, 1> permissions{"arming"};')
+    GUIDE = "| `mtu` | 0 |\n| `nic` | |\n| `xveth.dev/policy` | |\n| `allow.arming` | `mac` |\n## Reserved\n| `chain` | |\n## Files\n| `/run` |\n"
+
+    def test_keys_of_page_and_parser_are_the_same(self):
+        check = lambda guide: docs.check_keys(self.NET_CONF, self.REQUESTS, guide)
+        self.assertEqual([], check(self.GUIDE))
+        for key in ("mtu", "xveth.dev/policy", "allow.arming", "mac"):
+            self.assertEqual([f"configuration.md lacks {key}"], check(self.GUIDE.replace(f"`{key}`", "")))
+        self.assertEqual(["configuration.md does not say that chain is refused"], check("| `chain` |\n" + self.GUIDE.replace("`chain`", "")))
+        self.assertEqual(["configuration.md names speed, which the parser does not know"], check("| `speed` | |\n" + self.GUIDE))
 
     def test_the_example_is_the_shipped_one(self):
         self.assertEqual([], docs.check_example("a\n```json\n{\"a\": 1}\n```\n", '{"a":1}'))

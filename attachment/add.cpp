@@ -196,6 +196,8 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
     if (auto set = set_up_addresses(node, container, *pair, plan); !set)
         return name_holder(node, std::move(set.error()), record);
     if (auto set = set_up_masquerade(node, conf, plan, record); !set) return std::move(set.error());
+    if (auto carrier = datapath::await_carrier(node.path, *container.rtnl, *pair); !carrier)
+        return std::move(carrier.error());
     if (auto published = publish(node, conf, *nics, *pair, record, notes); !published)
         return std::move(published.error());
     return describe(conf, request, *pair, *ipam, plan, path_mtu);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "base/files.hpp"
 
@@ -61,6 +63,19 @@ Result<Link> get_link(netlink::Rtnl& rtnl, const std::string& name) {
     return std::move(**link);
 }
 
+Result<void> await_carrier_of(netlink::Rtnl& rtnl, const Link& end) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (;;) {
+        auto now = rtnl.find_link(end.index);  // since Linux 6.8 this makes the kernel notice at once
+        if (!now) return std::move(now.error());
+        if (!*now) return errno_error(ENODEV, "wait for the carrier of " + end.name).with_code(100);
+        if ((*now)->running) return ok();
+        if (std::chrono::steady_clock::now() >= deadline)
+            return errno_error(ETIMEDOUT, "wait for the carrier of " + end.name).with_code(100);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
 }  // namespace
 
 std::uint32_t queues_for(std::uint32_t wanted) {
@@ -107,6 +122,11 @@ Result<VethPair> create_veth_pair(Node& node, const Netns& container_ns, netlink
     auto inner = get_link(container, spec.container_name);
     if (!inner) return std::move(inner.error());
     return VethPair{.host = std::move(*host), .container = std::move(*inner)};
+}
+
+Result<void> await_carrier(Node& node, netlink::Rtnl& container, const VethPair& pair) {
+    if (auto inner = await_carrier_of(container, pair.container); !inner) return inner;
+    return await_carrier_of(node.rtnl, pair.host);
 }
 
 }  // namespace xveth::datapath

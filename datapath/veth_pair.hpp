@@ -33,6 +33,10 @@ struct VethPairSpec {
 [[nodiscard]] Result<VethPair> create_veth_pair(Node& node, const Netns& container_ns, netlink::Rtnl& container,
                                                 const VethPairSpec& spec);
 
+// Waits until both ends, which are up, can send. The kernel notices the carrier of a pair in the background, and until then
+// drops in silence what is sent: the container's first packet would be lost.
+[[nodiscard]] Result<void> await_carrier(Node& node, netlink::Rtnl& container, const VethPair& pair);
+
 // Removes the host end `name`, and its peer with it, if it is ours: by its alias, or, where a creation was cut off before
 // it had one, by its MAC. Success when there is none.
 [[nodiscard]] Result<void> remove_veth_pair_if_present(Node& node, const std::string& name, const std::string& alias);

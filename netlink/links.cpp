@@ -109,6 +109,7 @@ Link parse_link(const Received& message) {
     link.mtu = attributes.u32(IFLA_MTU);
     link.max_mtu = attributes.u32(IFLA_MAX_MTU);
     link.up = (header.ifi_flags & IFF_UP) != 0;
+    link.running = attributes.u8(IFLA_OPERSTATE) == IF_OPER_UP;
     link.loopback = (header.ifi_flags & IFF_LOOPBACK) != 0;
     link.rx_queues = attributes.u32(IFLA_NUM_RX_QUEUES);
     link.tx_queues = attributes.u32(IFLA_NUM_TX_QUEUES);

@@ -25,7 +25,8 @@ struct Link {
     std::string qdisc;  // kind of its root qdisc; "noop" while it is down
     std::uint32_t mtu = 0;
     std::uint32_t max_mtu = 0;
-    bool up = false;  // IFF_UP
+    bool up = false;       // IFF_UP
+    bool running = false;  // operational state UP: there is a carrier, and the kernel no longer drops what is sent
     bool loopback = false;
     std::uint32_t rx_queues = 0;  // allocated: IFLA_NUM_RX_QUEUES
     std::uint32_t tx_queues = 0;

@@ -49,6 +49,23 @@ def test_addresses_work_the_moment_add_returns(clean_topology, families):
     lab.detach(other)
 
 
+def test_first_packet_of_a_container_on_a_busy_node(used_topology, scale):
+    """The kernel notices a new carrier in the background, late where namespaces come and go, and drops until then."""
+    lab = used_topology
+    runtime = lab.network()
+    busy = [subprocess.Popen(["sh", "-c", "while :; do unshare -n ip link set lo up; done"]) for _ in range(4)]
+    try:
+        for _ in range(scale(300)):
+            pod = lab.attach(runtime)
+            udp_works(pod.ns, lab.client, "10.1.0.1", count=1)
+            lab.detach(pod)
+            pod.ns.close()
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
 def test_second_add_fails_and_leaves_the_first_alone(clean_topology):
     lab = clean_topology
     runtime = lab.network()

@@ -49,13 +49,13 @@ Result<FakeDevice*> FakeRtnl::step_at(const char* name, IfIndex device) {
 Result<std::optional<Link>> FakeRtnl::find_link(const std::string& name) {
     if (auto counted = world_.step("find_link"); !counted) return std::move(counted.error());
     const FakeDevice* device = space().find(name);
-    return device == nullptr ? std::optional<Link>{} : device->link;
+    return device == nullptr ? std::optional<Link>{} : world_.seen(*device);
 }
 
 Result<std::optional<Link>> FakeRtnl::find_link(IfIndex index) {
     if (auto counted = world_.step("find_link"); !counted) return std::move(counted.error());
     const FakeDevice* device = space().find(index);
-    return device == nullptr ? std::optional<Link>{} : device->link;
+    return device == nullptr ? std::optional<Link>{} : world_.seen(*device);
 }
 
 Result<std::vector<Link>> FakeRtnl::list_links() {

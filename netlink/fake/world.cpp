@@ -205,6 +205,14 @@ void World::remove_device(std::uint64_t cookie, IfIndex index) {
     if (peer != IfIndex::none && peer_namespace != 0) remove_device(peer_namespace, peer);
 }
 
+Link World::seen(const FakeDevice& device) {
+    Link link = device.link;
+    const bool is_pair = link.kind == "veth";
+    const FakeDevice* peer = is_pair ? at(device.peer_namespace).find(link.peer) : nullptr;
+    link.running = link.up && (!is_pair || (peer != nullptr && peer->link.up));
+    return link;
+}
+
 std::uint64_t World::xdp_features(const FakeDevice& device) {
     if (device.link.kind != "veth") return device.xdp_features;
     const FakeDevice* peer = at(device.peer_namespace).find(device.link.peer);

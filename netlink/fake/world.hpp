@@ -84,6 +84,8 @@ public:
     FakeNamespace& at(std::uint64_t cookie) { return namespaces_.at(cookie); }
     Result<void> create_veth(const VethSpec& spec);
     void remove_device(std::uint64_t cookie, IfIndex index);
+    // The link as the kernel tells it: running where its other end is up as well.
+    [[nodiscard]] Link seen(const FakeDevice& device);
     [[nodiscard]] std::uint64_t xdp_features(const FakeDevice& device);
 
 private:

@@ -168,7 +168,7 @@ AttachmentRecord new_record(const NetConf& conf, const Request& request) {
 // The steps in their order; `record` grows with them, so that take_down() finds what each has made.
 Result<CniResult> attach_container(Node& node, const NetConf& conf, const Request& request, Container& container,
                                    AttachmentRecord& record, Notes& notes) {
-    if (auto ready = datapath::ensure_objects(node.path); !ready) return std::move(ready.error());
+    if (auto ready = datapath::ensure_objects(node.path, notes); !ready) return std::move(ready.error());
     auto nics = ensure_network_nics(node, conf, notes);
     if (!nics) return std::move(nics.error());
     const std::uint32_t path_mtu = conf.mtu != 0 ? conf.mtu : nics->mtu != 0 ? nics->mtu : mtu_without_nic;

@@ -60,7 +60,7 @@ Result<void> set_features(netlink::Rtnl& rtnl, netlink::IfIndex device, const st
 
 Result<void> arm_pair(Node& node, const NetConf& conf, Container& container, const VethPair& pair,
                       AttachmentRecord& record, Notes& notes) {
-    if (auto ready = datapath::ensure_objects(node.path); !ready) return ready;
+    if (auto ready = datapath::ensure_objects(node.path, notes); !ready) return ready;
     auto nics = ensure_network_nics(node, conf, notes);
     if (!nics) return std::move(nics.error());
     const bool managed = conf.container_xdp == ContainerXdp::managed;

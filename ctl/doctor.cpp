@@ -8,6 +8,7 @@
 #include "ctl/ports.hpp"
 #include "datapath/arming.hpp"
 #include "datapath/nic.hpp"
+#include "datapath/node.hpp"
 #include "datapath/policy.hpp"
 
 namespace xveth::ctl {
@@ -197,15 +198,22 @@ Findings examine_nics(Node& node, const std::vector<AttachmentRecord>& records) 
     return findings;
 }
 
+Finding examine_conntrack(Node& node) {
+    if (!node.path.bpf.has_conntrack())
+        return {
+            .what = "conntrack",
+            .why = "nf_conntrack was not there when the programs were loaded: only flows between containers are fast",
+            .cure = "modprobe nf_conntrack before the node's first container"};
+    const auto liberal = node.path.sysctls.read(node.path.ns, datapath::conntrack_liberal);
+    if (liberal && *liberal == "0")
+        return {.what = "conntrack",
+                .why = "a TCP connection that leaves the fast path may be taken for invalid, and be dropped by rules",
+                .cure = "sysctl -w net.netfilter.nf_conntrack_tcp_be_liberal=1"};
+    return {.what = "conntrack", .why = {}, .cure = {}};
+}
+
 Findings examine_node(Node& node, const std::vector<AttachmentRecord>& records) {
-    Findings findings;
-    findings.push_back(
-        {.what = "conntrack",
-         .why =
-             node.path.bpf.has_conntrack()
-                 ? ""
-                 : "nf_conntrack was not there when the programs were loaded: only flows between containers are fast",
-         .cure = "modprobe nf_conntrack before the node's first container"});
+    Findings findings{examine_conntrack(node)};
     for (const AttachmentRecord& record : records)
         if (!record.complete)
             findings.push_back({.what = "attachment " + attachment_name(record.key),

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/node.hpp"
 
+#include <cerrno>
+
 namespace xveth::datapath {
 namespace {
 
-const std::string conntrack_liberal = "net/netfilter/nf_conntrack_tcp_be_liberal";
+// A TCP flow that falls to the stack brings conntrack an unknown window scale: what exceeds the unscaled window would be
+// INVALID, and dropped by kube-proxy's rules.
+void prepare_conntrack(Node& node, std::vector<std::string>& notes) {
+    // Without conntrack in the kernel the programs could not ask it, and would be loaded in their lesser form.
+    (void)node.nft.load_conntrack();
+    auto set = node.sysctls.ensure(node.ns, conntrack_liberal, "1");
+    if (!set && set.error().errno_value != ENOENT)
+        notes.push_back("TCP that leaves the fast path may be taken for invalid: " + set.error().text);
+}
 
 }  // namespace
 
@@ -17,17 +27,13 @@ Result<NodeLock> NodeLock::acquire(const Node& node) {
     return NodeLock{std::move(*lock)};
 }
 
-Result<void> ensure_objects(Node& node) {
+Result<void> ensure_objects(Node& node, std::vector<std::string>& notes) {
     auto loaded = node.bpf.open_if_loaded();
     if (!loaded) return std::move(loaded.error());
     if (*loaded) return ok();
     auto lock = NodeLock::acquire(node);
     if (!lock) return std::move(lock.error());
-    // Without conntrack in the kernel the programs could not ask it, and would be loaded in their lesser form.
-    (void)node.nft.load_conntrack();
-    // A TCP flow that falls to the stack brings conntrack an unknown window scale: what exceeds the unscaled window would be
-    // INVALID, and dropped by kube-proxy's rules. Where this cannot be set (no conntrack, read-only /proc) ADD goes on.
-    (void)node.sysctls.ensure(node.ns, conntrack_liberal, "1");
+    prepare_conntrack(node, notes);
     return node.bpf.ensure_loaded();
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "base/file_lock.hpp"
 #include "base/netns.hpp"
@@ -39,7 +40,11 @@ private:
     FileLock lock_;
 };
 
-// Opens the shared objects, loading them first where this is the node's first port.
-[[nodiscard]] Result<void> ensure_objects(Node& node);
+// By which conntrack forgives a TCP flow that it has not seen from its beginning (docs/design/0003).
+inline const std::string conntrack_liberal = "net/netfilter/nf_conntrack_tcp_be_liberal";
+
+// Opens the shared objects, loading them first where this is the node's first port. What could not be prepared and is not
+// needed goes to `notes`.
+[[nodiscard]] Result<void> ensure_objects(Node& node, std::vector<std::string>& notes);
 
 }  // namespace xveth::datapath

@@ -92,8 +92,7 @@ protected:
     [[nodiscard]] bool is_tolerated(const std::string& call) const {
         const bool told = std::ranges::any_of(
             node_.notes, [](const std::string& note) { return note.find("injected") != std::string::npos; });
-        return told || call == "load_conntrack" || call == "ensure net/netfilter/nf_conntrack_tcp_be_liberal" ||
-               call == "read net/ipv6/conf/all/forwarding";
+        return told || call == "load_conntrack" || call == "read net/ipv6/conf/all/forwarding";
     }
 
     FakeNode node_;

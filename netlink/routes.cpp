@@ -156,6 +156,7 @@ Result<std::optional<Route>> SystemRtnl::route_to(const IpAddress& destination) 
     const auto type = answer->header<rtmsg>().rtm_type;
     auto routes = parse_routes(*answer);
     if (routes.empty() || (type != RTN_UNICAST && type != RTN_LOCAL)) return std::optional<Route>{};
+    routes.front().local = type == RTN_LOCAL;
     return std::optional<Route>(std::move(routes.front()));
 }
 

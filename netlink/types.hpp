@@ -78,6 +78,7 @@ struct Route {
     std::uint32_t table = 0;  // 0 = main
     std::uint8_t scope = 0;   // RT_SCOPE_*
     bool onlink = false;
+    bool local = false;  // when asked for: it ends here, at an address of this namespace
 };
 
 enum class NeighbourState : std::uint16_t { permanent = 0x80, stale = 0x04, reachable = 0x02, none = 0x00 };

@@ -155,6 +155,15 @@ Result<void> FakeRtnl::remove_route_if_present(const Route& route) {
 Result<std::optional<Route>> FakeRtnl::route_to(const IpAddress& destination) {
     if (auto counted = world_.step("route_to"); !counted) return std::move(counted.error());
     std::optional<Route> best;
+    for (const auto& [index, device] : space().devices)
+        for (const auto& address : device.addresses)
+            if (address.prefix.address == destination) {
+                best.emplace();
+                best->destination = IpPrefix::host(destination);
+                best->device = index;
+                best->local = true;
+                return best;
+            }
     for (const auto& route : space().routes) {
         const bool fits = table_of(route) == main_table && route.destination.contains(destination);
         if (fits && (!best || route.destination.length > best->destination.length)) best = route;

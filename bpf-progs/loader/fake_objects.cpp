@@ -125,7 +125,9 @@ Result<void> FakeObjects::attach(const Netns& ns, std::uint32_t ifindex, Program
                      .text = "device " + std::to_string(ifindex) + " already carries XDP program " + owner->name +
                              " (id " + std::to_string(owner->id) + ", " + owner->mode + ")",
                      .hint = {}};
-    if (links_.contains(pin)) return errno_error(EEXIST, "pin link " + pin).with_code(101);
+    const auto pinned = links_.find(pin);
+    if (pinned != links_.end() && pinned->second.device.second != 0)
+        return errno_error(EEXIST, "pin link " + pin).with_code(101);
     links_[pin] = {.device = *device, .program = program};
     tell(*device, owner_of(*device));
     return ok();

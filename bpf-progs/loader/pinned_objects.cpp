@@ -115,6 +115,7 @@ private:
     Result<void> forget_port_of(PortId id, std::uint32_t ifindex);
     static Result<void> remove_prefixes(PrefixMap& map, PortId id);
     Result<void> clear_counters(PortId id);
+    Result<void> remove_dead_link(const std::string& pin);
 
     PinPaths paths_;
     MappedPages node_pages_;
@@ -182,9 +183,19 @@ Result<void> PinnedObjects::attach(const Netns& ns, std::uint32_t ifindex, Progr
     if (!scope) return std::move(scope.error()).or_code(101);
     auto link = create_native_link(fd->get(), ifindex);
     if (!link) return std::move(link.error());
+    if (bpf_obj_pin(link->get(), paths_.link(pin).c_str()) == 0) return ok();
+    if (errno != EEXIST) return errno_error(errno, "pin link " + pin).with_code(101);
+    if (auto removed = remove_dead_link(pin); !removed) return removed;
     if (bpf_obj_pin(link->get(), paths_.link(pin).c_str()) != 0)
         return errno_error(errno, "pin link " + pin).with_code(101);
     return ok();
+}
+
+// A link whose device is gone is what a lost DEL left.
+Result<void> PinnedObjects::remove_dead_link(const std::string& pin) {
+    auto link = find_link(pin);
+    if (!link) return std::move(link.error());
+    return *link && (*link)->ifindex == 0 ? remove_link_if_present(pin) : ok();
 }
 
 Result<std::optional<LinkInfo>> PinnedObjects::find_link(const std::string& pin) {

@@ -172,6 +172,9 @@ TEST_F(Loader, ALinkOutlivesItsDeviceAsAZombie) {
     EXPECT_EQ(objects_->find_link("zombie").value()->ifindex, 0U);
     auto links = objects_->list_links().value();
     EXPECT_NE(std::find(links.begin(), links.end(), "zombie"), links.end());
+    const auto again = new_device();
+    ASSERT_TRUE(objects_->attach(here(), again, Program::host, "zombie")) << "a dead link holds its pin against nobody";
+    EXPECT_EQ(objects_->find_link("zombie").value()->ifindex, again);
     ASSERT_TRUE(objects_->remove_link_if_present("zombie"));
     links = objects_->list_links().value();
     EXPECT_EQ(std::find(links.begin(), links.end(), "zombie"), links.end());

@@ -48,7 +48,8 @@ Result<void> collect(Node& node, const NetConf& conf, const Request& request, co
     return del(node, added_with ? *added_with : conf, as_added, notes);
 }
 
-// Ports whose device is gone and that no record knows: their DEL never came, and their state was lost.
+// Ports whose device is gone and that no record knows: a container's whose DEL never came and whose state was lost, or a
+// NIC's.
 Result<void> collect_lost_ports(Node& node, Notes& notes) {
     auto loaded = node.path.bpf.open_if_loaded();
     if (!loaded || !*loaded) return loaded ? ok() : Result<void>(std::move(loaded.error()));
@@ -59,7 +60,6 @@ Result<void> collect_lost_ports(Node& node, Notes& notes) {
     auto ports = node.path.bpf.list_ports();
     if (!ports) return std::move(ports.error());
     for (const auto& [id, port] : *ports) {
-        if ((port.flags & bpf::XV_PORT_NIC) != 0) continue;
         const bool known = std::ranges::any_of(
             *records, [&, ifindex = port.ifindex](const AttachmentRecord& r) { return r.host_ifindex == ifindex; });
         if (known) continue;

@@ -26,9 +26,15 @@ private:
     Result<void> first_;
 };
 
-// The port's id: from the record, or from the host end's ifindex.
+// The port's id: from the record, or from the host end's ifindex. Where the pins went and the record stayed, the ids
+// began anew: the one on record is not ours with another device. Without one, a DEL that failed half-way has freed it.
 Result<bpf::PortId> port_of(Node& node, const AttachmentRecord& record) {
-    if (record.port != 0) return bpf::PortId{record.port};
+    if (record.port != 0) {
+        auto port = node.path.bpf.get_port(bpf::PortId{record.port});
+        if (!port) return std::move(port.error());
+        const bool ours = port->ifindex == 0 || port->ifindex == record.host_ifindex;
+        return ours ? bpf::PortId{record.port} : bpf::PortId::none;
+    }
     std::uint32_t ifindex = record.host_ifindex;
     if (ifindex == 0) {
         auto link = datapath::find_host_end(node.path, record.host_end, record.key.alias());
@@ -93,10 +99,10 @@ std::string host_end_name(const AttachmentKey& key) { return "xv" + key.hash(); 
 Result<AttachmentLock> lock_attachment(const Node& node, const AttachmentKey& key) {
     auto lock = FileLock::acquire(node.store.lock_path(key), node.lock_patience);
     if (lock) return AttachmentLock{std::move(*lock)};
-    const bool busy = lock.error().errno_value == EWOULDBLOCK;
+    if (lock.error().errno_value != EWOULDBLOCK) return std::move(lock.error()).with_code(104);
     return std::move(lock.error())
         .in("another operation on container " + key.container_id + " is still running")
-        .with_code(busy ? 11 : 104);
+        .with_code(11);
 }
 
 Result<Container> open_container(Node& node, const Request& request) {

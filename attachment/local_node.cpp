@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attachment/local_node.hpp"
 
+#include <cerrno>
 #include <utility>
 
 namespace xveth::attachment {
@@ -33,6 +34,7 @@ Result<std::unique_ptr<LocalNode>> LocalNode::open() {
     auto ns = Netns::current();
     if (!ns) return std::move(ns.error()).or_code(100);
     auto cookie = ns->cookie();
+    if (!cookie && cookie.error().errno_value != ENOPROTOOPT) return std::move(cookie.error()).or_code(100);
     if (!cookie) return std::move(cookie.error()).or_code(106).with_hint("xveth needs Linux 5.14 or newer");
     auto rtnl = netlink::system_kernel().open_rtnl(*ns);
     if (!rtnl) return std::move(rtnl.error());

@@ -39,7 +39,8 @@ void Log::write(std::string_view level, std::string_view message, const LogField
     const std::string text = dump_json(line) + "\n";
 
     if (!make_parents(path_, 0755)) return;
-    const UniqueFd fd{::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640)};
+    // Without O_NONBLOCK a FIFO that nobody reads would hold up the verb.
+    const UniqueFd fd{::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640)};
     if (!fd.valid()) return;
     // A short write is not completed: another process's line may already follow.
     if (::write(fd.get(), text.data(), text.size()) < 0) return;

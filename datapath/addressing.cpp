@@ -127,6 +127,8 @@ std::vector<Route> container_routes(const AddressPlan& plan, IfIndex device) {
             route.onlink = false;
             route.scope = netlink::scope_link;
         }
+        // A family that the container has no address of has no gateway either: such a route leads nowhere.
+        if (!route.gateway && route.onlink) continue;
         add_once(routes, route);
     }
     for (const auto& subnet : plan.local_subnets)

@@ -45,6 +45,22 @@ Result<void> enter(Node& node, bpf::PortId id, const VethPair& pair, const PortS
     return node.bpf.bump_generation();
 }
 
+// What is sent to the node itself would be redirected into the container.
+Result<void> refuse_own_addresses(Node& node, const std::vector<IpAddress>& addresses) {
+    for (const auto& address : addresses) {
+        auto route = node.rtnl.route_to(address);
+        if (!route) return std::move(route.error());
+        if (*route && (*route)->local)
+            return Error{.code = 7,
+                         .errno_value = EADDRINUSE,
+                         .text = "address " + address.to_string() + " is one of the node's own",
+                         .hint =
+                             "give the containers a range that holds neither an address of the node nor a gateway "
+                             "of another network"};
+    }
+    return ok();
+}
+
 }  // namespace
 
 Error address_is_held(const IpAddress& address, const std::string& holder) {
@@ -66,6 +82,7 @@ Result<void> refuse_held_addresses(Node& node, const std::vector<IpAddress>& add
 
 Result<bpf::PortId> publish_port(Node& node, const NodeLock&, const VethPair& pair, const PortSpec& spec,
                                  const AddressHolder& holder) {
+    if (auto foreign = refuse_own_addresses(node, spec.addresses); !foreign) return std::move(foreign.error());
     if (auto free = refuse_held_addresses(node, spec.addresses, holder); !free) return std::move(free.error());
     auto id = node.bpf.allocate_port(describe(pair, spec));
     if (!id) return std::move(id.error()).in("port of " + pair.host.name);

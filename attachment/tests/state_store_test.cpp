@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -184,6 +185,12 @@ TEST_F(StateStoreTest, TheLogHasOneObjectALine) {
     EXPECT_EQ(first->at("message"), "done\nwell");
     EXPECT_EQ(first->at("verb"), "ADD");
     EXPECT_THAT(first->at("time").get<std::string>(), testing::MatchesRegex("....-..-..T..:..:..\\....Z"));
+}
+
+TEST_F(StateStoreTest, ALogThatNobodyReadsHoldsUpNoVerb) {
+    const std::string fifo = directory_ + "/fifo";
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    Log{fifo}.write("info", "done", {});
 }
 
 TEST(LogTest, ALogThatCannotBeWrittenIsNoError) { Log{"/dev/null/x/log"}.write("info", "done", {}); }

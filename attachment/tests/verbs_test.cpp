@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "attachment/lifecycle.hpp"
 #include "attachment/tests/fake_node.hpp"
+#include "base/files.hpp"
 
 namespace xveth::attachment {
 namespace {
@@ -96,6 +99,85 @@ TEST_F(VerbsTest, GcRemovesLockFilesThatNobodyHolds) {
     ASSERT_TRUE(node_.gc(conf_));
     EXPECT_THAT(node_.lock_files(), IsSupersetOf({lock_of(first_)}));
     expect_unlocked(second_);
+}
+
+// Where bpffs was wiped and /run stayed, port ids began anew.
+TEST_F(VerbsTest, PortOnRecordThatIsAnothersByNowStaysTheOthers) {
+    must_add(first_);
+    must_add(second_);
+    const auto second_index = static_cast<std::uint32_t>(node_.host_end("pod2").link.index);
+    const auto taken = node_.objects.find_port(second_index).value();
+    auto record = node_.store.find(key_of(conf_, first_)).value().value();
+    record.port = static_cast<std::uint32_t>(taken.value());
+    ASSERT_TRUE(node_.store.put(record));
+    must_del(first_);
+    EXPECT_EQ(node_.objects.find_port(second_index).value(), taken);
+    EXPECT_EQ(node_.objects.get_port(*taken).value().ifindex, second_index);
+}
+
+TEST_F(VerbsTest, LinksOfADeadDeviceWithoutARecordDoNotStopTheNextAdd) {
+    must_add(first_);
+    node_.remove_device(node_.container, "eth0");
+    ASSERT_TRUE(node_.store.remove_if_present(key_of(conf_, first_)));
+    must_add(first_);
+}
+
+TEST_F(VerbsTest, AddressOfTheNodeItselfIsRefused) {
+    must_add(first_);
+    must_del(first_);
+    node_.nic().addresses.push_back({.prefix = IpPrefix::host(ip("10.1.0.77")),
+                                     .peer = {},
+                                     .scope = 0,
+                                     .no_dad = false,
+                                     .no_prefix_route = false,
+                                     .tentative = false});
+    const std::string before = node_.snapshot();
+    node_.pool.next_host = 77;
+    const Error error = fail_add(first_);
+    EXPECT_EQ(error.code, 7);
+    EXPECT_THAT(error.text, HasSubstr("10.1.0.77 is one of the node's own"));
+    EXPECT_EQ(node_.snapshot(), before);
+}
+
+TEST_F(VerbsTest, GcRemovesThePortOfANicThatIsGone) {
+    must_add(first_);
+    must_del(first_);
+    ASSERT_EQ(node_.objects.list_ports().value().size(), 1U);
+    node_.remove_device(node_.ns, "eth0");
+    conf_.valid_attachments.emplace();
+    ASSERT_TRUE(node_.gc(conf_));
+    EXPECT_TRUE(node_.objects.list_ports().value().empty());
+}
+
+TEST_F(VerbsTest, Ipv6OnAnMtuThatIsTooSmallForItIsNamed) {
+    node_.pool.dual_stack = true;
+    conf_ = conf_with(R"("mtu": 1279, "localMtu": 0)", ipam);
+    const Error error = fail_add(first_);
+    EXPECT_EQ(error.code, 7);
+    EXPECT_THAT(error.text, HasSubstr("MTU is 1279: IPv6 needs 1280"));
+    conf_.mtu = 1280;
+    must_add(first_);
+}
+
+TEST_F(VerbsTest, RouteOfAFamilyWithoutAddressIsLeftOut) {
+    for (const char* destination : {"0.0.0.0/0", "::/0"})
+        node_.pool.routes.emplace_back().destination = IpPrefix::parse(destination).value();
+    must_add(first_);
+    const auto& routes = node_.world.of(node_.container).routes;
+    const auto is_default = [](Family family) {
+        return [family](const netlink::Route& route) {
+            return route.destination.is_default() && route.destination.address.family == family;
+        };
+    };
+    EXPECT_TRUE(std::ranges::any_of(routes, is_default(Family::ipv4)));
+    EXPECT_TRUE(std::ranges::none_of(routes, is_default(Family::ipv6)));
+}
+
+TEST_F(VerbsTest, LockThatCannotBeMadeIsNotCalledBusy) {
+    ASSERT_TRUE(write_file_atomically(node_.directory.path() + "/locks", ""));
+    const Error error = fail_add(first_);
+    EXPECT_EQ(error.code, 104);
+    EXPECT_THAT(error.text, Not(HasSubstr("still running")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import shutil
 import stat
 import subprocess
 import time
@@ -13,7 +14,8 @@ import pytest
 
 from lib import cni, residue
 from lib.cni import call, call_and_kill
-from lib.topology import GATEWAY, Topology
+from lib.stats import xvethctl
+from lib.topology import GATEWAY, NODE, Topology
 from lib.traffic import UdpFlow, ping, tcp_works, udp_works
 
 
@@ -189,6 +191,34 @@ def test_del_with_a_lost_or_broken_state_file(clean_topology):
             if f"/{runtime.name}/" in path:
                 damage(path)
         lab.detach(pod, netns="")
+
+
+def test_wiped_pins_of_an_old_container_are_not_those_of_a_new_one(used_topology):
+    """Port ids begin anew with new maps: the DEL of the old container must not take the port of the new one."""
+    lab = used_topology
+    runtime = lab.network()
+    old = lab.attach(runtime)
+    shutil.rmtree(f"/sys/fs/bpf/xveth/v1/{lab.cookie}")
+    new = [lab.attach(runtime) for _ in range(3)]
+    lab.detach(old)
+    for pod in new:
+        runtime.check(pod).ok()
+        udp_works(lab.client, pod.ns, pod.address())
+        lab.detach(pod)
+
+
+def test_add_where_state_and_namespace_were_lost_and_pins_stay(used_topology):
+    lab = used_topology
+    runtime, pod = lab.network(ipam=None), lab.container(cid="again")
+    lab.attach(runtime, pod)
+    shutil.rmtree(f"/run/xveth/{lab.cookie}/{runtime.name}")
+    pod.ns.close()
+    deadline = time.monotonic() + 5
+    while lab.node.has_link(pod.host_end) and time.monotonic() < deadline:
+        time.sleep(0.05)  # the kernel ends a namespace's devices a moment later
+    again = lab.attach(runtime, lab.container(cid="again"))
+    runtime.check(again).ok()
+    lab.detach(again)
 
 
 # -- at once
@@ -396,6 +426,28 @@ def test_address_that_another_attachment_holds_is_named(clean_topology):
     first.check(pod).ok()
     udp_works(lab.client, pod.ns, "10.2.0.40")
     lab.detach(pod)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_range_that_holds_the_nodes_own_address(used_topology, family):
+    """The first address of the wire's own subnet is the node's: what is sent to the node must still reach it."""
+    lab, own = used_topology, NODE[family]
+    conf = lab.conf(families=(family,), policy="fast", subnets=["10.1.0.0/24" if family == 4 else "fd00:1::/64"])
+    call(lab.node, "ADD", conf, **options(lab.container())).error(7, f"{own} is one of the node's own")
+    udp_works(lab.client, lab.node, own)
+
+
+def test_nic_that_was_replaced_leaves_nothing_after_gc(topology):
+    lab = topology
+    runtime = lab.network(nic="nic0")
+    lab.detach(lab.attach(runtime))
+    lab.node.ip("link del nic0")
+    lab.node.ip(f"link add nic0 type veth peer name eth0 netns {lab.client.name}")
+    lab.node.ip("link set nic0 up")
+    lab.detach(lab.attach(runtime))
+    call(lab.node, "GC", {**lab.conf(version="1.1.0", ipam=None), "cni.dev/valid-attachments": []}).ok()
+    assert len(json.loads(xvethctl(lab.node, "stats", "--json"))["ports"]) == 1
+    assert len(lab.pins("links")) == 1
 
 
 @pytest.mark.parametrize("keys, word", [

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,7 @@ public:
     Transaction(const Transaction&) = delete;
     Transaction& operator=(const Transaction&) = delete;
     ~Transaction() {
-        for (auto it = undo_.rbegin(); it != undo_.rend(); ++it) (*it)();
+        for (const auto& undo : std::views::reverse(undo_)) undo();
     }
     void on_failure(std::function<void()> undo) { undo_.push_back(std::move(undo)); }
     void commit() { undo_.clear(); }

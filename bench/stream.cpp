@@ -19,7 +19,7 @@
 namespace xveth::bench {
 namespace {
 
-constexpr std::size_t chunk_bytes = 128 * 1024;
+constexpr std::size_t chunk_bytes = std::size_t{128} * 1024;
 constexpr auto ramp = std::chrono::milliseconds(100);
 
 struct Connection {
@@ -38,9 +38,7 @@ Result<UniqueFd> open_socket(const Netns& ns) {
     return fd;
 }
 
-const sockaddr* generic(const sockaddr_in& address) {
-    return static_cast<const sockaddr*>(static_cast<const void*>(&address));
-}
+const sockaddr* generic(const sockaddr_in& address) { return reinterpret_cast<const sockaddr*>(&address); }
 
 // The listener's port, chosen by the kernel.
 Result<in_port_t> listen_on(const UniqueFd& listener) {
@@ -48,7 +46,7 @@ Result<in_port_t> listen_on(const UniqueFd& listener) {
     any.sin_family = AF_INET;
     socklen_t length = sizeof(any);
     if (::bind(listener.get(), generic(any), length) != 0 || ::listen(listener.get(), 1) != 0 ||
-        ::getsockname(listener.get(), static_cast<sockaddr*>(static_cast<void*>(&any)), &length) != 0)
+        ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&any), &length) != 0)
         return errno_error(errno, "listen");
     return any.sin_port;
 }

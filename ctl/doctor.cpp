@@ -125,7 +125,7 @@ std::optional<Finding> examine_policy(Node& node, const Port& port, const std::v
     Finding finding{.what = "policy auto", .why = {}, .cure = {}};
     if (conf->bandwidth_asked) {
         finding.why = fast ? "" : "all frames take the stack: a bandwidth limit is asked for";
-        finding.cure = "remove the bandwidth annotation, or set \"policy\": \"fast\"";
+        finding.cure = R"(remove the bandwidth annotation, or set "policy": "fast")";
         return finding;
     }
     std::vector<IfIndex> devices = nics;
@@ -133,11 +133,11 @@ std::optional<Finding> examine_policy(Node& node, const Port& port, const std::v
     const auto objection = datapath::find_objection(node.path, devices);
     if (objection && fast) {
         finding.why = "frames bypass what was added after ADD: " + *objection;
-        finding.cure = "recreate the container, or set \"policy\": \"stack\"";
+        finding.cure = R"(recreate the container, or set "policy": "stack")";
     } else if (!fast) {
         finding.why =
             "all frames take the stack: " + objection.value_or("something at the time of ADD that is gone by now");
-        finding.cure = objection ? "remove it, or set \"policy\": \"fast\"; then recreate the container" : recreate;
+        finding.cure = objection ? R"(remove it, or set "policy": "fast"; then recreate the container)" : recreate;
     }
     return finding;
 }

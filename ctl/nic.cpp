@@ -10,7 +10,7 @@ Result<Output> detach_nic(attachment::Node& node, const std::string& name) {
     auto nic = node.path.rtnl.find_link(name);
     if (!nic) return std::move(nic.error());
     if (!*nic) return Error{.code = 0, .errno_value = 0, .text = name + ": there is no such device", .hint = {}};
-    const Output nothing{.text = name + " runs no program of xveth\n"};
+    Output nothing{.text = name + " runs no program of xveth\n"};
     auto loaded = node.path.bpf.open_if_loaded();
     if (!loaded) return std::move(loaded.error());
     if (!*loaded) return nothing;

@@ -49,7 +49,7 @@ struct IpPrefix {
     [[nodiscard]] static IpPrefix host(const IpAddress& address);               // /32 or /128
     [[nodiscard]] std::string to_string() const;
     [[nodiscard]] IpPrefix network() const;  // host bits cleared
-    [[nodiscard]] bool contains(const IpAddress& address) const;
+    [[nodiscard]] bool contains(const IpAddress& other) const;
     [[nodiscard]] bool is_default() const { return length == 0; }
     auto operator<=>(const IpPrefix&) const = default;
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each bench runs once, shortly, and delivers every metric of the contract. No number is judged: this machine is busy.
 #include <gmock/gmock.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>

@@ -210,6 +210,18 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
     return describe(conf, request, *pair, *ipam, plan, path_mtu);
 }
 
+// What the configuration knows and the data path does not serve yet.
+Result<void> refuse_unserved(const NetConf& conf) {
+    const char* what = conf.mode == Mode::bridge                     ? "\"mode\": \"bridge\""
+                       : conf.container_xdp == ContainerXdp::program ? "\"containerXdp\": \"program\""
+                       : conf.function_of.has_value()                ? "\"chain\""
+                       : conf.protected_by.has_value()               ? "\"protectedBy\""
+                                                                     : nullptr;
+    if (what == nullptr) return ok();
+    return Error{
+        .code = 7, .errno_value = 0, .text = std::string(what) + ": not served by this version of xveth", .hint = {}};
+}
+
 }  // namespace
 
 Result<datapath::NicSet> ensure_network_nics(Node& node, const NetConf& conf, Notes& notes) {
@@ -250,6 +262,7 @@ bool may_bypass_stack(Node& node, const NetConf& conf, const datapath::NicSet& n
 }
 
 Result<CniResult> add(Node& node, const NetConf& conf, const Request& request, Notes& notes) {
+    if (auto served = refuse_unserved(conf); !served) return std::move(served.error());
     auto container = open_container(node, request);
     if (!container) return std::move(container.error());
     AttachmentRecord record = new_record(conf, request);

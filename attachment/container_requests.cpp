@@ -5,6 +5,9 @@
 #include <array>
 #include <cctype>
 
+#include "attachment/conf_values.hpp"
+#include "attachment/port_keys.hpp"
+
 namespace xveth::attachment {
 namespace {
 
@@ -48,8 +51,40 @@ Result<void> ask_container_xdp(const Ask& ask, const Allowance& allowance, NetCo
         conf.container_xdp = ContainerXdp::managed;
     else if (ask.value == "free")
         conf.container_xdp = ContainerXdp::free;
+    else if (ask.value == "program")
+        conf.container_xdp = ContainerXdp::program;
     else
         return not_served(ask);
+    return ok();
+}
+
+// Names a program, and by that asks for it: the permission for the program is all that it needs.
+Result<void> ask_program(const Ask& ask, const Allowance& allowance, NetConf& conf) {
+    auto program = parse_container_program(ask.value);
+    if (!program) return refused(ask, "not OBJECT:PROGRAM, like limit.o:xdp_limit");
+    if (!holds(allowance.programs, program->object) && !holds(allowance.programs, ask.value))
+        return not_permitted(ask, "allow.programs");
+    conf.container_xdp = ContainerXdp::program;
+    conf.container_program = std::move(program);
+    return ok();
+}
+
+Result<void> ask_chain(const Ask& ask, const Allowance& allowance, NetConf& conf) {
+    auto membership = parse_chain_membership(ask.value);
+    if (!membership) return refused(ask, "not CHAIN:POSITION or CHAIN:POSITION:bypass, the position from 1 to 65535");
+    if (!holds(allowance.chains_to_join, membership->chain)) return not_permitted(ask, "allow.chains.join");
+    conf.function_of = std::move(membership);
+    return ok();
+}
+
+// Never replaces what the operator chose: that would be to loosen.
+Result<void> ask_protected_by(const Ask& ask, const Allowance& allowance, NetConf& conf) {
+    if (!is_valid_chain_name(ask.value)) return refused(ask, "not a chain's name");
+    if (conf.protected_by && conf.protected_by->chain == ask.value) return ok();
+    if (conf.protected_by)
+        return refused(ask, "not permitted: the network's \"protectedBy\" is " + conf.protected_by->chain);
+    if (!holds(allowance.chains_to_use, ask.value)) return not_permitted(ask, "allow.chains.use");
+    conf.protected_by = {.chain = ask.value, .stack_path_passes = false};
     return ok();
 }
 
@@ -97,19 +132,6 @@ Result<void> ask_arming(const Ask& ask, const Allowance&, NetConf&) {
     return not_served(ask);
 }
 
-Result<void> read_flag(const Json& object, const char* key, bool& flag) {
-    const Json* value = find_member(object, key);
-    if (value == nullptr) return ok();
-    if (!value->is_boolean())
-        return Error{
-            .code = 7,
-            .errno_value = 0,
-            .text = std::string("key \"allow.") + key + "\": value " + describe(*value) + " is not true or false",
-            .hint = {}};
-    flag = value->get<bool>();
-    return ok();
-}
-
 Result<void> read_container_xdp_list(const Json& allow, std::vector<std::string>& words) {
     constexpr std::array<std::string_view, 4> known{"managed", "free", "program", "afxdp"};
     const Json* list = find_member(allow, "containerXdp");
@@ -127,6 +149,29 @@ Result<void> read_container_xdp_list(const Json& allow, std::vector<std::string>
         if (!word.is_string() || !holds(known, word.get_ref<const std::string&>())) return wrong(word);
         words.push_back(word.get<std::string>());
     }
+    return ok();
+}
+
+Result<void> read_names(const Json& object, const std::string& path, const char* key, std::vector<std::string>& names) {
+    auto read = read_texts(object, path + "." + key, key);
+    if (!read) return std::move(read.error());
+    names = std::move(*read);
+    return ok();
+}
+
+Result<void> read_allowed_chains(const Json& allow, Allowance& allowance) {
+    const Json* chains = find_member(allow, "chains");
+    if (chains == nullptr) return ok();
+    if (!chains->is_object())
+        return wrong_value("allow.chains", *chains, R"(an object like {"join": ["edge"], "use": ["edge"]})");
+    if (auto read = read_names(*chains, "allow.chains", "join", allowance.chains_to_join); !read) return read;
+    return read_names(*chains, "allow.chains", "use", allowance.chains_to_use);
+}
+
+// What stands below "allow", as messages show it.
+Result<void> read_permission(const Json& allow, const char* key, bool& flag) {
+    auto read = read_flag(allow, key, flag);
+    if (!read) return wrong_value(std::string("allow.") + key, *find_member(allow, key), "true or false");
     return ok();
 }
 
@@ -178,8 +223,10 @@ Result<Allowance> read_allowance(const Json& plugin, std::vector<std::string>& r
         if (!holds(permissions, item.key())) remarks.push_back("unknown key \"allow." + item.key() + "\"");
     bool arming = true;
     if (auto read = read_container_xdp_list(*allow, allowance.container_xdp); !read) return std::move(read.error());
-    if (auto read = read_flag(*allow, "localMtu", allowance.local_mtu); !read) return std::move(read.error());
-    if (auto read = read_flag(*allow, "arming", arming); !read) return std::move(read.error());
+    if (auto read = read_names(*allow, "allow", "programs", allowance.programs); !read) return std::move(read.error());
+    if (auto read = read_allowed_chains(*allow, allowance); !read) return std::move(read.error());
+    if (auto read = read_permission(*allow, "localMtu", allowance.local_mtu); !read) return std::move(read.error());
+    if (auto read = read_permission(*allow, "arming", arming); !read) return std::move(read.error());
     return allowance;
 }
 
@@ -233,11 +280,17 @@ Asks collect_asks(const Json* annotations, std::string_view args, const std::str
 
 Result<void> apply_asks(const Asks& asks, const Allowance& allowance, NetConf& conf) {
     using Apply = Result<void> (*)(const Ask&, const Allowance&, NetConf&);
-    static constexpr std::array<std::pair<std::string_view, Apply>, 5> served{{{"container-xdp", ask_container_xdp},
+    static constexpr std::array<std::pair<std::string_view, Apply>, 8> served{{{"container-xdp", ask_container_xdp},
+                                                                               {"program", ask_program},
+                                                                               {"chain", ask_chain},
+                                                                               {"protected-by", ask_protected_by},
                                                                                {"local-mtu", ask_local_mtu},
                                                                                {"policy", ask_policy},
                                                                                {"spoof-check", ask_spoof_check},
                                                                                {"arming", ask_arming}}};
+    const auto xdp = asks.find("container-xdp");
+    if (xdp != asks.end() && xdp->second.value != "program" && asks.contains("program"))
+        return refused(xdp->second, "contradicts the request for a program");
     for (const auto& [key, ask] : asks) {
         const auto* entry =
             std::ranges::find(served, std::string_view(key), &std::pair<std::string_view, Apply>::first);

@@ -22,6 +22,9 @@ namespace xveth::attachment {
 // The network's key "allow", its defaults filled in.
 struct Allowance {
     std::vector<std::string> container_xdp{"managed", "free", "afxdp"};
+    std::vector<std::string> programs;        // "limit.o" (all of it) or "limit.o:xdp_limit"
+    std::vector<std::string> chains_to_join;  // allow.chains.join
+    std::vector<std::string> chains_to_use;   // allow.chains.use
     bool local_mtu = false;
 };
 

@@ -6,8 +6,10 @@
 #include <string_view>
 
 #include "attachment/cni_result_json.hpp"
+#include "attachment/conf_values.hpp"
 #include "attachment/container_requests.hpp"
 #include "attachment/json.hpp"
+#include "attachment/port_keys.hpp"
 
 namespace xveth::attachment {
 namespace {
@@ -20,75 +22,6 @@ struct Source {
     const std::string& ifname;
     NetConf& conf;
 };
-
-Error wrong_value(const std::string& key, const Json& value, const std::string& wanted) {
-    return {.code = 7,
-            .errno_value = 0,
-            .text = "key \"" + key + "\": value " + describe(value) + " is not " + wanted,
-            .hint = {}};
-}
-
-Error not_served(const std::string& key, const Json& value) {
-    return {.code = 7,
-            .errno_value = 0,
-            .text = "key \"" + key + "\": value " + describe(value) + ": not served by this version of xveth",
-            .hint = {}};
-}
-
-// ---- values
-
-Result<std::optional<std::string>> read_text(const Json& object, const char* key, const std::string& wanted) {
-    const Json* value = find_member(object, key);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_string()) return wrong_value(key, *value, wanted);
-    return value->get<std::string>();
-}
-
-// Absent and null leave `flag` as it is. Some installers write "true" as a string.
-Result<void> read_flag(const Json& object, const char* key, bool& flag) {
-    const Json* value = find_member(object, key);
-    if (value == nullptr) return ok();
-    if (*value == "true" || *value == "false")
-        flag = *value == "true";
-    else if (value->is_boolean())
-        flag = value->get<bool>();
-    else
-        return wrong_value(key, *value, "true or false");
-    return ok();
-}
-
-Result<std::optional<std::uint32_t>> read_mtu_key(const Json& object, const char* key) {
-    const Json* value = find_member(object, key);
-    if (value == nullptr) return std::nullopt;
-    const auto mtu = as_unsigned_or_digits(*value);
-    if (!mtu || !is_valid_mtu(*mtu)) return wrong_value(key, *value, mtu_values);
-    return static_cast<std::uint32_t>(*mtu);
-}
-
-Result<std::vector<std::string>> read_texts(const Json& object, const std::string& path, const char* key) {
-    std::vector<std::string> texts;
-    const Json* list = find_member_any_case(object, key);
-    if (list == nullptr) return texts;
-    if (!list->is_array()) return wrong_value(path, *list, "a list of strings");
-    for (const Json& element : *list) {
-        if (!element.is_string()) return wrong_value(path, element, "a string");
-        texts.push_back(element.get<std::string>());
-    }
-    return texts;
-}
-
-Result<void> read_prefixes(const Json& object, const char* key, std::vector<IpPrefix>& prefixes) {
-    const Json* list = find_member(object, key);
-    if (list == nullptr) return ok();
-    const std::string wanted = "a list of CIDRs like [\"10.1.0.0/16\"]";
-    if (!list->is_array()) return wrong_value(key, *list, wanted);
-    for (const Json& element : *list) {
-        const auto prefix = element.is_string() ? IpPrefix::parse(element.get_ref<const std::string&>()) : std::nullopt;
-        if (!prefix) return wrong_value(key, element, wanted);
-        prefixes.push_back(prefix->network());
-    }
-    return ok();
-}
 
 // ---- who and what: these hold for every verb
 
@@ -153,22 +86,6 @@ Result<void> read_ipam(Source& source) {
 
 // ---- the operator's choices
 
-Result<void> read_mode(Source& source) {
-    const Json* value = find_member(source.plugin, "mode");
-    if (value == nullptr || *value == "route") return ok();
-    if (*value == "bridge") return not_served("mode", *value);
-    return wrong_value("mode", *value, "route");
-}
-
-Result<void> read_container_xdp(Source& source) {
-    const Json* value = find_member(source.plugin, "containerXdp");
-    if (value == nullptr || *value == "managed") return ok();
-    if (*value == "program" || *value == "afxdp") return not_served("containerXdp", *value);
-    if (*value != "free") return wrong_value("containerXdp", *value, "managed or free");
-    source.conf.container_xdp = ContainerXdp::free;
-    return ok();
-}
-
 Result<void> read_arming(Source& source) {
     const Json* value = find_member(source.plugin, "arming");
     if (value == nullptr || *value == "always") return ok();
@@ -177,10 +94,12 @@ Result<void> read_arming(Source& source) {
 }
 
 Result<void> refuse_keys_of_later_versions(Source& source) {
-    for (const char* key : {"containerProgram", "cpumap", "chain", "protectedBy"})
+    for (const char* key : {"cpumap"})
         if (const Json* value = find_member(source.plugin, key)) return not_served(key, *value);
     return ok();
 }
+
+Result<void> read_port(Source& source) { return read_port_keys(source.plugin, source.conf); }
 
 Result<void> read_nic(Source& source) {
     NicChoice& nic = source.conf.nic;
@@ -364,6 +283,8 @@ Result<void> read_requests(Source& source) {
     return apply_asks(asks, *allowance, source.conf);
 }
 
+Result<void> check_port(Source& source) { return check_port_keys(source.conf); }
+
 Result<void> read_prev_result(Source& source) {
     const Json* value = find_member(source.plugin, "prevResult");
     if (value == nullptr) return ok();
@@ -374,38 +295,14 @@ Result<void> read_prev_result(Source& source) {
 }
 
 Result<void> remark_on_unknown_keys(Source& source) {
-    constexpr std::array<std::string_view, 32> known{"type",
-                                                     "name",
-                                                     "cniVersion",
-                                                     "cniVersions",
-                                                     "mode",
-                                                     "nic",
-                                                     "nicRequired",
-                                                     "containerXdp",
-                                                     "containerProgram",
-                                                     "arming",
-                                                     "mtu",
-                                                     "localMtu",
-                                                     "localSubnets",
-                                                     "queues",
-                                                     "cpumap",
-                                                     "fastPathTo",
-                                                     "policy",
-                                                     "allowedSources",
-                                                     "spoofCheck",
-                                                     "chain",
-                                                     "protectedBy",
-                                                     "allow",
-                                                     "ipam",
-                                                     "dns",
-                                                     "ipMasq",
-                                                     "capabilities",
-                                                     "runtimeConfig",
-                                                     "args",
-                                                     "prevResult",
-                                                     "disableCheck",
-                                                     "disableGC",
-                                                     "loadOnlyInlinedPlugins"};
+    constexpr std::array<std::string_view, 35> known{
+        "type",        "name",        "cniVersion",     "cniVersions",      "mode",
+        "nic",         "nicRequired", "containerXdp",   "containerProgram", "arming",
+        "mtu",         "localMtu",    "localSubnets",   "queues",           "cpumap",
+        "fastPathTo",  "policy",      "allowedSources", "spoofCheck",       "chain",
+        "protectedBy", "vlan",        "vlanTrunk",      "portIsolation",    "allow",
+        "ipam",        "dns",         "ipMasq",         "capabilities",     "runtimeConfig",
+        "args",        "prevResult",  "disableCheck",   "disableGC",        "loadOnlyInlinedPlugins"};
     for (const auto& item : source.plugin.items())
         if (!item.key().starts_with("cni.dev/") && std::ranges::find(known, item.key()) == known.end())
             source.conf.remarks.push_back("unknown key \"" + item.key() + "\"");
@@ -415,9 +312,8 @@ Result<void> remark_on_unknown_keys(Source& source) {
 using Step = Result<void> (*)(Source&);
 
 constexpr std::array<Step, 4> identity_steps{read_version, read_name, read_valid_attachments, read_ipam};
-constexpr std::array<Step, 17> value_steps{read_mode,
-                                           read_container_xdp,
-                                           read_arming,
+constexpr std::array<Step, 17> value_steps{read_arming,
+                                           read_port,
                                            refuse_keys_of_later_versions,
                                            read_nic,
                                            read_sizes,
@@ -430,6 +326,7 @@ constexpr std::array<Step, 17> value_steps{read_mode,
                                            read_mac,
                                            read_pod,
                                            read_requests,
+                                           check_port,
                                            read_prev_result,
                                            remark_on_unknown_keys};
 

@@ -15,12 +15,42 @@
 
 namespace xveth::attachment {
 
-enum class ContainerXdp : std::uint8_t { managed, free };
+enum class Mode : std::uint8_t { route, bridge };
+enum class ContainerXdp : std::uint8_t { managed, free, program };
 enum class Policy : std::uint8_t { automatic, stack, fast };
 
 struct NicChoice {
     enum class Kind : std::uint8_t { automatic, none, named } kind = Kind::automatic;
     std::vector<std::string> names;
+};
+
+// A program of the operator's: a file in the directory of programs, and a function in it.
+struct ContainerProgram {
+    std::string object;
+    std::string program;
+    bool operator==(const ContainerProgram&) const = default;
+};
+
+// What becomes of the frames of a chain when one of its functions is gone or runs no program.
+enum class OnFailure : std::uint8_t { drop, bypass };
+
+// The container is a function: frames for the containers that the chain protects pass through it.
+struct ChainMembership {
+    std::string chain;
+    std::uint16_t position = 0;  // 1 to 65535; frames only go to greater ones
+    OnFailure on_failure = OnFailure::drop;
+};
+
+// Whatever reaches the container passes through a chain first.
+struct Protection {
+    std::string chain;
+    bool stack_path_passes = false;  // what cannot be sent through the chain is delivered, instead of dropped
+};
+
+struct VlanRange {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;
+    bool operator==(const VlanRange&) const = default;
 };
 
 // The plugin's object of the network configuration, checked. Defaults are those of the guide.
@@ -29,7 +59,14 @@ struct NetConf {
     std::string name;
     NicChoice nic;
     bool nic_required = false;
+    Mode mode = Mode::route;
     ContainerXdp container_xdp = ContainerXdp::managed;
+    std::optional<ContainerProgram> container_program;  // always there with ContainerXdp::program
+    std::optional<ChainMembership> function_of;         // key chain
+    std::optional<Protection> protected_by;
+    std::uint16_t vlan = 0;                  // bridge: the port's own VLAN, untagged in the container; 0 = none
+    std::vector<VlanRange> vlan_trunk;       // bridge: VLANs that the container sends and receives tagged
+    bool port_isolation = false;             // bridge: no frames to or from other isolated ports
     std::uint32_t mtu = 0;                   // 0 = the NIC's (1500 without one)
     std::optional<std::uint32_t> local_mtu;  // absent = default by family and ranges; 0 = off
     std::vector<IpPrefix> local_subnets;     // key localSubnets, else host-local's ranges in this config

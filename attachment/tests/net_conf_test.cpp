@@ -110,14 +110,71 @@ TEST(NetConfTest, KnowsTheFormsOfNic) {
 }
 
 TEST(NetConfTest, SaysWhatThisVersionDoesNotServe) {
-    EXPECT_THAT(refused(R"(,"mode":"bridge")"),
-                HasSubstr(R"(key "mode": value "bridge": not served by this version of xveth)"));
-    for (const char* members : {R"(,"containerXdp":"program")", R"(,"containerXdp":"afxdp")", R"(,"arming":"onDemand")",
-                                R"(,"containerProgram":{"object":"a.o","program":"p"})", R"(,"cpumap":{"cpus":"all"})",
-                                R"(,"chain":{"name":"edge"})", R"(,"protectedBy":"edge")"})
+    EXPECT_THAT(refused(R"(,"cpumap":{"cpus":"all"})"),
+                HasSubstr(R"(key "cpumap": value {"cpus":"all"}: not served by this version of xveth)"));
+    for (const char* members : {R"(,"containerXdp":"afxdp")", R"(,"arming":"onDemand")"})
         EXPECT_THAT(refused(members), HasSubstr("not served by this version of xveth")) << members;
     EXPECT_EQ(parsed(R"(,"mode":"route","arming":"always","cpumap":null,"chain":null)").name, "net");
     EXPECT_THAT(refused(R"(,"mode":"tunnel")"), HasSubstr("tunnel"));
+}
+
+TEST(NetConfTest, ReadsTheOperatorsProgram) {
+    const NetConf conf =
+        parsed(R"(,"containerXdp":"program","containerProgram":{"object":"limit.o","program":"xdp_limit"})");
+    EXPECT_EQ(conf.container_xdp, ContainerXdp::program);
+    EXPECT_EQ(conf.container_program, (ContainerProgram{.object = "limit.o", .program = "xdp_limit"}));
+    EXPECT_THAT(refused(R"(,"containerXdp":"program")"), HasSubstr("containerProgram"));
+    for (const char* bad :
+         {R"("limit.o")", R"({"object":"../limit.o","program":"p"})", R"({"object":"a/b.o","program":"p"})",
+          R"({"object":"limit.o"})", R"({"object":"limit.o","program":"1p"})", R"({"object":".o","program":"p"})"})
+        EXPECT_THAT(refused(std::string(R"(,"containerProgram":)") + bad), HasSubstr("containerProgram")) << bad;
+}
+
+TEST(NetConfTest, ReadsChainsAndTheirProtection) {
+    const NetConf function =
+        parsed(R"(,"containerXdp":"free","chain":{"name":"edge","position":"10","onFailure":"bypass"})");
+    ASSERT_TRUE(function.function_of);
+    EXPECT_EQ(function.function_of->chain, "edge");
+    EXPECT_EQ(function.function_of->position, 10);
+    EXPECT_EQ(function.function_of->on_failure, OnFailure::bypass);
+    EXPECT_EQ(parsed(R"(,"containerXdp":"free","chain":{"name":"edge","position":1})").function_of->on_failure,
+              OnFailure::drop);
+    const NetConf guarded = parsed(R"(,"protectedBy":"edge")");
+    ASSERT_TRUE(guarded.protected_by);
+    EXPECT_EQ(guarded.protected_by->chain, "edge");
+    EXPECT_FALSE(guarded.protected_by->stack_path_passes);
+    EXPECT_TRUE(parsed(R"(,"protectedBy":{"chain":"edge","stackPath":"pass"})").protected_by->stack_path_passes);
+    for (const char* bad :
+         {R"("edge")", R"({"name":"edge"})", R"({"name":"edge","position":0})", R"({"name":"edge","position":65536})",
+          R"({"name":"","position":1})", R"({"name":"edge","position":1,"onFailure":"shrug"})",
+          R"({"name":"a-name-of-thirty-two-characters-","position":1})"})
+        EXPECT_THAT(refused(std::string(R"(,"containerXdp":"free","chain":)") + bad), HasSubstr("\"chain\"")) << bad;
+    for (const char* bad : {"7", R"("a/b")", R"({"chain":"edge","stackPath":"maybe"})", "{}"})
+        EXPECT_THAT(refused(std::string(R"(,"protectedBy":)") + bad), HasSubstr("protectedBy")) << bad;
+}
+
+TEST(NetConfTest, RefusesChainsThatCannotWork) {
+    EXPECT_THAT(refused(R"(,"chain":{"name":"edge","position":1})"), HasSubstr("needs an XDP program"));
+    EXPECT_THAT(refused(R"(,"containerXdp":"free","chain":{"name":"edge","position":1},"protectedBy":"core")"),
+                HasSubstr("cannot be protected"));
+    EXPECT_THAT(refused(R"(,"mode":"bridge","protectedBy":"edge")"), HasSubstr("route"));
+}
+
+TEST(NetConfTest, ReadsVlansOfABridge) {
+    const NetConf conf =
+        parsed(R"(,"mode":"bridge","vlan":10,"vlanTrunk":[{"id":20},{"minID":30,"maxID":"39"}],"portIsolation":true)");
+    EXPECT_EQ(conf.mode, Mode::bridge);
+    EXPECT_EQ(conf.vlan, 10);
+    EXPECT_THAT(conf.vlan_trunk, ElementsAre(VlanRange{.first = 20, .last = 20}, VlanRange{.first = 30, .last = 39}));
+    EXPECT_TRUE(conf.port_isolation);
+    EXPECT_EQ(parsed(R"(,"mode":"bridge","vlan":0)").vlan, 0);
+    for (const char* bad : {"4095", "-1", "\"x\"", "true"})
+        EXPECT_THAT(refused(std::string(R"(,"mode":"bridge","vlan":)") + bad), HasSubstr("\"vlan\"")) << bad;
+    for (const char* bad : {"7", "[7]", R"([{"id":0}])", R"([{"minID":5}])", R"([{"minID":5,"maxID":4}])",
+                            R"([{"id":1,"minID":1,"maxID":1}])"})
+        EXPECT_THAT(refused(std::string(R"(,"mode":"bridge","vlanTrunk":)") + bad), HasSubstr("vlanTrunk")) << bad;
+    for (const char* key : {R"("vlan":10)", R"("vlanTrunk":[{"id":1}])", R"("portIsolation":true)"})
+        EXPECT_THAT(refused(std::string(",") + key), HasSubstr("bridge")) << key;
 }
 
 TEST(NetConfTest, ReadsEnumerationsFlagsAndPrefixes) {
@@ -300,6 +357,37 @@ TEST(RequestTest, IsHonouredOnlyAsFarAsAllowed) {
     EXPECT_THAT(refused(R"(,"allow":{"localMtu":true})", "XVETH_LOCAL_MTU=70000"), HasSubstr("70000"));
 }
 
+TEST(RequestTest, NamesAProgramThatTheNetworkPermits) {
+    const std::string ask = annotations(R"("xveth.dev/program":"limit.o:xdp_limit")");
+    EXPECT_THAT(refused(ask), HasSubstr("allow.programs"));
+    EXPECT_THAT(refused(ask + R"(,"allow":{"programs":["other.o","limit.o:other"]})"), HasSubstr("allow.programs"));
+    for (const char* permission : {"limit.o", "limit.o:xdp_limit"}) {
+        const NetConf conf = parsed(ask + R"(,"allow":{"programs":[")" + permission + R"("]})");
+        EXPECT_EQ(conf.container_xdp, ContainerXdp::program);
+        EXPECT_EQ(conf.container_program, (ContainerProgram{.object = "limit.o", .program = "xdp_limit"}));
+    }
+    const std::string allow = R"(,"allow":{"programs":["limit.o"]})";
+    EXPECT_THAT(refused(allow, "XVETH_PROGRAM=/etc/limit.o:p"), HasSubstr("OBJECT:PROGRAM"));
+    EXPECT_THAT(refused(allow, "XVETH_PROGRAM=limit.o:p;XVETH_CONTAINER_XDP=free"), HasSubstr("contradicts"));
+}
+
+TEST(RequestTest, JoinsAndUsesChainsThatTheNetworkPermits) {
+    const std::string allow = R"(,"allow":{"chains":{"join":["edge"],"use":["core"]}})";
+    EXPECT_THAT(refused("", "XVETH_CHAIN=edge:10"), HasSubstr("allow.chains.join"));
+    EXPECT_THAT(refused("", "XVETH_PROTECTED_BY=core"), HasSubstr("allow.chains.use"));
+    EXPECT_THAT(refused(allow, "XVETH_CHAIN=core:10;XVETH_CONTAINER_XDP=free"), HasSubstr("allow.chains.join"));
+    const NetConf function = parsed(allow, "XVETH_CHAIN=edge:10:bypass;XVETH_CONTAINER_XDP=free");
+    ASSERT_TRUE(function.function_of);
+    EXPECT_EQ(function.function_of->position, 10);
+    EXPECT_EQ(function.function_of->on_failure, OnFailure::bypass);
+    for (const char* bad : {"edge", "edge:", "edge:0", "edge:70000", "edge:1:never", ":1"})
+        EXPECT_THAT(refused(allow, std::string("XVETH_CHAIN=") + bad), HasSubstr("CHAIN:POSITION")) << bad;
+    EXPECT_EQ(parsed(allow, "XVETH_PROTECTED_BY=core").protected_by->chain, "core");
+    EXPECT_THAT(refused(allow + R"(,"protectedBy":"edge")", "XVETH_PROTECTED_BY=core"), HasSubstr("edge"));
+    for (const char* bad : {R"("edge")", R"({"join":"edge"})", R"({"use":[7]})"})
+        EXPECT_THAT(refused(std::string(R"(,"allow":{"chains":)") + bad + "}"), HasSubstr("allow.chains")) << bad;
+}
+
 TEST(RequestTest, TightensButNeverLoosens) {
     EXPECT_EQ(parsed(R"(,"policy":"fast")", "XVETH_POLICY=auto").policy, Policy::automatic);
     EXPECT_EQ(parsed("", "XVETH_POLICY=stack").policy, Policy::stack);
@@ -316,7 +404,6 @@ TEST(RequestTest, UnknownKeysOfANewerVersionAreRemarks) {
     EXPECT_THAT(conf.remarks, Contains(HasSubstr("xveth.dev/teleport")));
     EXPECT_THAT(conf.remarks, Contains(HasSubstr("XVETH_TELEPORT")));
     EXPECT_EQ(conf.remarks.size(), 2U);
-    EXPECT_THAT(refused(annotations(R"("xveth.dev/chain":"edge")")), HasSubstr("not served"));
 }
 
 TEST(RequestTest, OwnKeysAreTakenOutOfCniArgs) {

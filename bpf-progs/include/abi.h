@@ -35,7 +35,9 @@ enum xv_port_flags {
 	XV_PORT_SPOOFCHECK = 1 << 2,
 	XV_PORT_EXTRA_SOURCES = 1 << 3, /* has entries in xv_sources */
 	XV_PORT_FAST_TO = 1 << 4,       /* has entries in xv_fast_to */
-	XV_PORT_TARGET = 1 << 5, /* can take redirected frames: it is in xv_ports and the kernel reports NDO_XMIT */
+	XV_PORT_TARGET = 1 << 5,    /* can take redirected frames: it is in xv_ports and the kernel reports NDO_XMIT */
+	XV_PORT_PROTECTED = 1 << 6, /* frames for it pass through the functions of its chain first */
+	XV_PORT_ISOLATED = 1 << 7,  /* bridge: no frames to or from other isolated ports */
 };
 
 struct xv_port {
@@ -46,7 +48,11 @@ struct xv_port {
 	__u8 mac[6]; /* destination of frames sent to it: the container's eth0 (learned by xv_host); a NIC's own address */
 	__u8 host_mac[6]; /* source of frames sent to it: the host end's; a NIC's own address */
 	__u32 learned;    /* when xv_host last changed mac, in units of 2^30 ns: at most once in each */
-	__u32 reserved[4];
+	__u16 chain;      /* of a function: its chain; of a protected container: the chain before it; 0 = none */
+	__u16 position;   /* of a function in its chain; 0 = no function */
+	__u16 bridge;     /* the bridge that it is a port of; 0 = a routed port */
+	__u16 vlan;       /* bridge: the port's own VLAN, untagged there; 0 = none */
+	__u32 reserved[2];
 };
 XV_ASSERT_SIZE(struct xv_port, 48);
 

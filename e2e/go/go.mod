@@ -7,6 +7,8 @@ tool (
 	sigs.k8s.io/cri-tools/cmd/crictl
 )
 
+require github.com/cilium/ebpf v0.19.0
+
 require (
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/Masterminds/semver/v3 v3.3.1 // indirect

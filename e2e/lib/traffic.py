@@ -8,6 +8,7 @@ import random
 import select
 import socket
 import struct
+import threading
 import time
 
 _ports = itertools.count(20000)
@@ -165,9 +166,9 @@ def tcp_works(client, server, address, length=300_000, **options):
     return flow
 
 
-def tcp_connect_fails(client, server, address, timeout=1.2):
+def tcp_connect_fails(client, server, address, timeout=1.2, **options):
     try:
-        TcpFlow(client, server, address, timeout=timeout).close()
+        TcpFlow(client, server, address, timeout=timeout, **options).close()
     except OSError:
         return True
     return False
@@ -240,3 +241,72 @@ def listen_udp(ns, address, port):
 
 def receives(sock, wait=0.4):
     return bool(select.select([sock], [], [], wait)[0])
+
+
+# -- streams with numbers
+
+class Stream:
+    """Numbered datagrams, sent by a thread until `stop`: what was lost, doubled or overtaken is known by number."""
+
+    def __init__(self, client, server, address, pause=0.001):
+        family = family_of(address)
+        port = free_port()
+        self.receiver = open_socket(server, family, socket.SOCK_DGRAM, (address, port))
+        self.receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.sender = open_socket(client, family, socket.SOCK_DGRAM)
+        self.sender.connect((address, port))
+        self.sent, self.pause, self.arrived = 0, pause, []
+        self._end = threading.Event()
+        self._threads = [threading.Thread(target=self._send), threading.Thread(target=self._receive)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self):
+        while not self._end.wait(self.pause):
+            try:
+                self.sender.send(struct.pack("!Q", self.sent) + pattern(self.sent, 100))
+            except OSError:  # its own interface is down, or an ICMP error came back: lost, as any other
+                pass
+            self.sent += 1
+
+    def _receive(self):
+        self.receiver.settimeout(1.0)
+        while True:
+            try:
+                data = self.receiver.recv(2000)
+            except TimeoutError:
+                if self._end.is_set():
+                    return
+                continue
+            number = struct.unpack("!Q", data[:8])[0]
+            assert data[8:] == pattern(number, 100), f"datagram {number} arrived changed"
+            self.arrived.append(number)
+
+    def stop(self):
+        self._end.set()
+        for thread in self._threads:
+            thread.join(20)
+        self.sender.close()
+        self.receiver.close()
+        return self
+
+    @property
+    def lost(self):
+        return sorted(set(range(self.sent)) - set(self.arrived))
+
+    @property
+    def doubled(self):
+        return len(self.arrived) - len(set(self.arrived))
+
+    @property
+    def overtaken(self):
+        """Datagrams that arrived behind a later one."""
+        count, highest = 0, -1
+        for number in self.arrived:
+            count += number < highest
+            highest = max(highest, number)
+        return count
+
+    def __repr__(self):
+        return (f"sent {self.sent}, arrived {len(self.arrived)}, lost {len(self.lost)}, doubled {self.doubled}, "
+                f"overtaken {self.overtaken}")

@@ -113,22 +113,11 @@ Result<void> check_routes(Node& node, const NetConf& conf, Container& container,
 }
 
 // The pinned link still holds our program on that very device, natively.
-Result<void> check_link(Node& node, const std::string& pin, const netlink::Link& device, bpf::Program program) {
-    auto link = node.path.bpf.find_link(pin);
-    if (!link) return std::move(link.error());
-    if (!*link) return fault(101, device.name + ": our XDP link is gone (pin " + pin + ")", recreate);
-    if ((*link)->ifindex != static_cast<std::uint32_t>(device.index))
-        return fault(101, device.name + ": our XDP link is no longer attached to it", recreate);
-    auto wanted = node.path.bpf.program_id(program);
-    if (!wanted) return std::move(wanted.error());
-    if ((*link)->program_id != *wanted)
-        return fault(101,
-                     device.name + ": our XDP link runs program " + std::to_string((*link)->program_id) +
-                         " instead of " + std::to_string(*wanted),
-                     recreate);
-    if (device.xdp_mode != netlink::XdpMode::native)
-        return fault(101, device.name + ": XDP does not run natively", recreate);
-    return ok();
+Result<void> check_link(Node& node, const Netns& ns, const std::string& pin, const netlink::Link& device,
+                        bpf::Program program) {
+    auto found = datapath::find_link_fault(node.path, ns, pin, device, program);
+    if (!found) return std::move(found.error());
+    return found->empty() ? ok() : fault(101, *found, recreate);
 }
 
 // Offloads that would leave redirected frames with unfinished checksums or without their VLAN tag.
@@ -147,9 +136,10 @@ Result<void> check_offloads(const AttachmentRecord& record, Container& container
 
 Result<void> check_arming(Node& node, const AttachmentRecord& record, Container& container, const VethPair& pair) {
     const std::string hash = record.key.hash();
-    if (auto host = check_link(node, datapath::host_pin(hash), pair.host, bpf::Program::host); !host) return host;
+    if (auto host = check_link(node, node.path.ns, datapath::host_pin(hash), pair.host, bpf::Program::host); !host)
+        return host;
     if (record.container_xdp == "managed") {
-        auto inner = check_link(node, datapath::container_pin(hash), pair.container, bpf::Program::pod);
+        auto inner = check_link(node, container.ns, datapath::container_pin(hash), pair.container, bpf::Program::pod);
         if (!inner) return inner;
     }
     if (auto offloads = check_offloads(record, container, pair); !offloads) return offloads;

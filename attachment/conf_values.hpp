@@ -25,8 +25,7 @@ namespace xveth::attachment {
 [[nodiscard]] Result<void> read_flag(const Json& object, const char* key, bool& flag);
 [[nodiscard]] Result<std::optional<std::uint32_t>> read_mtu_key(const Json& object, const char* key);
 // `path`: the key as messages show it. The key is found whatever its case.
-[[nodiscard]] Result<std::vector<std::string>> read_texts(const Json& object, const std::string& path,
-                                                          const char* key);
+[[nodiscard]] Result<std::vector<std::string>> read_texts(const Json& object, const std::string& path, const char* key);
 [[nodiscard]] Result<void> read_prefixes(const Json& object, const char* key, std::vector<IpPrefix>& prefixes);
 
 }  // namespace xveth::attachment

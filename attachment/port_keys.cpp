@@ -15,7 +15,8 @@ constexpr std::uint64_t highest_vlan = 4094;
 constexpr std::size_t longest_object_name = 127;
 constexpr std::size_t longest_program_name = 63;
 
-constexpr const char* program_form = R"(an object like {"object": "limit.o", "program": "xdp_limit"}, a file's name and a function)";
+constexpr const char* program_form =
+    R"(an object like {"object": "limit.o", "program": "xdp_limit"}, a file's name and a function)";
 constexpr const char* chain_form =
     R"(an object like {"name": "edge", "position": 10, "onFailure": "drop"}, the position from 1 to 65535, onFailure drop or bypass)";
 constexpr const char* protection_form =
@@ -183,9 +184,8 @@ std::optional<ChainMembership> parse_chain_membership(std::string_view text) {
     const std::size_t first = text.find(':');
     if (first == std::string_view::npos) return std::nullopt;
     const std::size_t second = text.find(':', first + 1);
-    const auto position = parse_digits(text.substr(first + 1, second == std::string_view::npos
-                                                                  ? std::string_view::npos
-                                                                  : second - first - 1));
+    const auto position = parse_digits(
+        text.substr(first + 1, second == std::string_view::npos ? std::string_view::npos : second - first - 1));
     const auto on_failure =
         second == std::string_view::npos ? OnFailure::drop : parse_on_failure(text.substr(second + 1));
     std::string chain(text.substr(0, first));
@@ -196,7 +196,8 @@ std::optional<ChainMembership> parse_chain_membership(std::string_view text) {
 }
 
 Result<void> read_port_keys(const Json& plugin, NetConf& conf) {
-    for (const auto step : {read_mode, read_container_xdp, read_container_program, read_chain, read_protected_by, read_vlans})
+    for (const auto step :
+         {read_mode, read_container_xdp, read_container_program, read_chain, read_protected_by, read_vlans})
         if (auto read = step(plugin, conf); !read) return read;
     return read_flag(plugin, "portIsolation", conf.port_isolation);
 }

@@ -38,18 +38,15 @@ std::string fault_of(const Result<T>& result) {
 
 // Our program, attached natively by the pinned link.
 Finding examine_program(Node& node, const Port& port) {
-    const auto program = port.is_nic() ? bpf::Program::nic : bpf::Program::host;
     Finding finding{.what = "program",
                     .why = {},
                     .cure = port.is_nic() ? "xvethctl nic detach, then recreate a container" : recreate};
-    const auto ours = node.path.bpf.program_id(program);
-    if (!ours)
-        finding.why = fault_of(ours);
-    else if (port.link->xdp_mode != netlink::XdpMode::native)
-        finding.why = "no native XDP program is attached";
-    else if (port.link->xdp_program_id != *ours)
-        finding.why =
-            "program " + std::to_string(port.link->xdp_program_id) + " is attached, ours is " + std::to_string(*ours);
+    const auto index = static_cast<std::uint32_t>(port.link->index);
+    if (!port.is_nic() && !port.record) return finding;  // whose link it was is on the lost record
+    const auto fault = datapath::find_link_fault(
+        node.path, node.path.ns, port.is_nic() ? datapath::nic_pin(index) : datapath::host_pin(port.record->key.hash()),
+        *port.link, port.is_nic() ? bpf::Program::nic : bpf::Program::host);
+    finding.why = fault ? *fault : fault.error().text;
     return finding;
 }
 
@@ -111,6 +108,22 @@ std::optional<Finding> examine_container_end(Node& node, const AttachmentRecord&
     return finding;
 }
 
+// Our program at the container's end, where there is one.
+std::optional<Finding> examine_container_program(Node& node, const AttachmentRecord& record) {
+    if (record.container_xdp != "managed") return std::nullopt;
+    auto ns = Netns::open(record.netns_path);
+    if (!ns) return std::nullopt;
+    auto rtnl = node.path.kernel.open_rtnl(*ns);
+    if (!rtnl) return std::nullopt;
+    Finding finding{.what = "program of " + record.key.ifname, .why = {}, .cure = recreate};
+    const auto link = (*rtnl)->find_link(IfIndex{record.container_ifindex});
+    if (!link || !*link) return std::nullopt;  // the offloads' check says so
+    const auto fault = datapath::find_link_fault(node.path, *ns, datapath::container_pin(record.key.hash()), **link,
+                                                 bpf::Program::pod);
+    finding.why = fault ? *fault : fault.error().text;
+    return finding;
+}
+
 std::optional<NetConf> conf_of(const AttachmentRecord& record) {
     auto conf = attachment::parse_net_conf(record.conf, record.args, record.key.ifname, attachment::Purpose::remove);
     if (!conf) return std::nullopt;
@@ -159,6 +172,7 @@ Findings examine_port(Node& node, const Port& port, const std::vector<IfIndex>& 
     }
     if (!port.record->chained) findings.push_back(examine_addresses(node, port));
     if (auto inner = examine_container_end(node, *port.record)) findings.push_back(std::move(*inner));
+    if (auto inner = examine_container_program(node, *port.record)) findings.push_back(std::move(*inner));
     if (auto policy = examine_policy(node, port, nics)) findings.push_back(std::move(*policy));
     return findings;
 }

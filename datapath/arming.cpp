@@ -2,6 +2,7 @@
 #include "datapath/arming.hpp"
 
 #include <cerrno>
+#include <optional>
 
 namespace xveth::datapath {
 
@@ -19,6 +20,43 @@ const std::vector<netlink::Feature>& container_end_features() {
 std::vector<netlink::Feature> host_end_features(bool container_redirects) {
     if (container_redirects) return container_end_features();
     return {{.name = "rx-gro", .on = true}};
+}
+
+namespace {
+
+std::string who_is_there(const std::optional<bpf::AttachedProgram>& program) {
+    if (!program) return "no program is attached";
+    return "XDP program " + std::to_string(program->id) + " \"" + program->name + "\" (" + program->mode +
+           ") is attached instead";
+}
+
+// What happened to the link; empty when it holds `wanted` at `device`.
+std::string describe_fault(const std::optional<bpf::LinkInfo>& link, const std::string& pin,
+                           const netlink::Link& device, std::uint32_t wanted) {
+    if (!link) return "our XDP link is gone: somebody removed its pin links/" + pin;
+    // A link forgets its device when it is detached, and when the device goes: the device is there.
+    if (link->ifindex == 0) return "our XDP link (pin links/" + pin + ") was detached by somebody (BPF_LINK_DETACH)";
+    if (link->ifindex != static_cast<std::uint32_t>(device.index))
+        return "our XDP link (pin links/" + pin + ") is at ifindex " + std::to_string(link->ifindex);
+    if (link->program_id != wanted)
+        return "somebody updated our XDP link: it runs program " + std::to_string(link->program_id) + ", ours is " +
+               std::to_string(wanted);
+    return device.xdp_mode == netlink::XdpMode::native ? "" : "XDP does not run natively";
+}
+
+}  // namespace
+
+Result<std::string> find_link_fault(Node& node, const Netns& ns, const std::string& pin, const netlink::Link& device,
+                                    bpf::Program program) {
+    auto link = node.bpf.find_link(pin);
+    if (!link) return std::move(link.error());
+    auto wanted = node.bpf.program_id(program);
+    if (!wanted) return std::move(wanted.error());
+    const std::string fault = describe_fault(*link, pin, device, *wanted);
+    if (fault.empty()) return fault;
+    auto present = node.bpf.attached_program(ns, static_cast<std::uint32_t>(device.index));
+    if (!present) return std::move(present.error());
+    return device.name + ": " + fault + "; " + who_is_there(*present);
 }
 
 std::string host_pin(const std::string& hash) { return hash + "h"; }

@@ -36,6 +36,11 @@ struct ArmSpec {
 [[nodiscard]] std::string host_pin(const std::string& hash);
 [[nodiscard]] std::string container_pin(const std::string& hash);
 
+// What is wrong with our program on a device; empty while the pinned link `pin` holds it there natively. Says what was done
+// to the link and who is on the device instead. `ns`: the device's namespace.
+[[nodiscard]] Result<std::string> find_link_fault(Node& node, const Netns& ns, const std::string& pin,
+                                                  const netlink::Link& device, bpf::Program program);
+
 // NDO_XMIT of xdp-features. A kernel without them (before 6.3) is taken at its word that the program is attached: true.
 [[nodiscard]] Result<bool> takes_redirected_frames(netlink::Rtnl& rtnl, netlink::IfIndex device);
 

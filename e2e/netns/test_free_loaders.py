@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from lib import owner, traffic
+from lib import bpf, owner, traffic
 from lib.netns import CommandFailed, Netns
 from lib.owner import LOADERS, program_on, seen_by, set_word
-from lib.stats import Watch
+from lib.stats import Watch, xvethctl
 from lib.topology import CLIENT, GATEWAY, NODE, Topology
 from lib.traffic import (Stream, TcpFlow, UdpFlow, family_of, open_socket, ping, receives, tcp_connect_fails, tcp_works,
                          udp_works)
@@ -65,8 +65,9 @@ def load():
         made.append((LOADERS[loader](ns, device), ns, device))
         return made[-1][0]
     yield begin
-    for loader, ns, device in made:
+    for loader, _, _ in made:
         loader.close()
+    for _, ns, device in made:
         if ns.has_link(device) and ns.link(device).get("xdp"):
             ns.ip(f"link set dev {device} xdpdrv off")
 
@@ -136,8 +137,11 @@ def test_redirected_frames_run_through_the_program(lab, load, loader, kind):
             assert udp == N and udp + tcp == seen[lab.free].to_port, (before, after, seen)
 
 
-@pytest.mark.parametrize("loader", LOADERS)
-@pytest.mark.parametrize("first, second", [("plain", "plain"), ("frags", "frags"), ("plain", "frags"), ("frags", "plain")])
+PAIRS = [("plain", "plain"), ("frags", "frags"), ("plain", "frags"), ("frags", "plain")]
+
+
+@pytest.mark.parametrize("loader, first, second", [
+    (loader, *pair) for loader in LOADERS for pair in PAIRS if loader != "cilium/ebpf" or pair[0] == pair[1]])
 def test_attach_replace_detach(lab, load, loader, first, second):
     owned = load(loader, lab.free.ns)
     owned.attach(first)
@@ -153,6 +157,17 @@ def test_attach_replace_detach(lab, load, loader, first, second):
         udp_works(lab.client, lab.free.ns, lab.free.address(), count=5)
     assert seen[lab.free].to_port == 5, seen
     lab.free.runtime.check(lab.free).ok()
+
+
+def test_other_kind_that_a_library_cannot_swap_in(lab, load):
+    """cilium/ebpf loads plain programs without an attach type, and a link takes only its own: the old program stays."""
+    owned = load("cilium/ebpf", lab.free.ns)
+    owned.attach("plain")
+    before = program_on(lab.free.ns)["id"]
+    with pytest.raises(CommandFailed, match="invalid argument"):
+        owned.replace("frags")
+    assert program_on(lab.free.ns)["id"] == before
+    udp_works(lab.client, lab.free.ns, lab.free.address(), count=5)
 
 
 @pytest.mark.parametrize("loader", [name for name, kind in LOADERS.items() if issubclass(kind, owner._Process)])
@@ -192,7 +207,7 @@ def down_and_up(ns, device="eth0"):
     ns.ip(f"link set {device} down")
     ns.ip(f"link set {device} up")
     for address in addresses:
-        ns.ip(f"addr replace {address['local']}/{address['prefixlen']} dev {device} nodad")
+        ns.ip(f"addr replace {address['local']}/{address['prefixlen']} dev {device} nodad noprefixroute")
     for line in sorted(saved, key=lambda text: " via " in text):
         ns.ip(line if f"dev {device}" in line else f"{line} dev {device}")
 
@@ -383,3 +398,189 @@ def test_large_pod_and_free_pod_talk_in_every_size(topology, load, kind):
             tcp_works(client.ns, server.ns, server.address(), length=size)
         tcp_works(client.ns, server.ns, server.address(), length=1)
         tcp_works(client.ns, server.ns, server.address(), length=2_000_000)
+
+
+# -- what a container's program cannot do
+
+@pytest.fixture
+def hostile(policy_lab):
+    """The same container with a program that tries (e2e/owner/bpf/hostile.bpf.c)."""
+    pin = "/sys/fs/bpf/hostile"
+    policy_lab.free.ns.run("bpftool", "prog", "load", owner.object_path("hostile"), pin, "type", "xdp")
+    policy_lab.free.ns.run("bpftool", "net", "attach", "xdpdrv", "pinned", pin, "dev", "eth0")
+    owner.os.unlink(pin)
+    yield policy_lab
+    policy_lab.free.ns.run("bpftool", "net", "detach", "xdpdrv", "dev", "eth0")
+
+
+def provoke(lab, side, family, port, count=5, size=200):
+    """Datagrams to a port of the hostile program; what came back to the asker."""
+    with open_socket(side, family_of(lab.free.address(family)), traffic.socket.SOCK_DGRAM) as sock:
+        # Not connected: an answer from anybody would be seen.
+        for _ in range(count):
+            sock.sendto(b"?" * size, (lab.free.address(family), port))
+        came = 0
+        while receives(sock, 0.2):
+            sock.recv(70000)
+            came += 1
+        return came
+
+
+@FAMILIES
+def test_forged_source_is_dropped_at_the_host_end_and_counted(hostile, family):
+    for side in hostile.sides():
+        with Watch(hostile) as seen:
+            assert provoke(hostile, side, family, 1001) == 0
+        assert seen.reason(hostile.free, "drop_spoofed") == 5, seen
+        assert seen[hostile.free].from_port == 0, seen
+
+
+@FAMILIES
+def test_frame_sent_back_unchanged_is_a_forged_source(hostile, family):
+    """What the asker sent, with the asker's address as its source, must not come back into the node."""
+    for side in hostile.sides():
+        with Watch(hostile) as seen:
+            assert provoke(hostile, side, family, 1010) == 0
+        assert seen.reason(hostile.free, "drop_spoofed") == 5, seen
+
+
+@FAMILIES
+@pytest.mark.parametrize("port", [1003, 1004, 1005, 1006, 1007, 1008], ids=[
+    "another MAC", "VLAN tag", "too long", "cut", "broadcast", "multicast source"])
+def test_misshapen_frames_reach_nobody_and_hurt_nobody(hostile, family, port):
+    for side in hostile.sides():
+        came = provoke(hostile, side, family, port)
+        # By the stack a packet to everybody's MAC is not forwarded; one with bytes behind its end is cut to its length.
+        assert came == 0 or port in (1005, 1008), came
+    nobody_is_hurt(hostile)
+
+
+@FAMILIES
+def test_another_mac_hurts_only_the_container_itself(hostile, family):
+    for side in hostile.sides():
+        provoke(hostile, side, family, 1002)
+    nobody_is_hurt(hostile)
+    assert heals(hostile.free.ns, hostile.other.ns, hostile.other.address(family))
+
+
+def heals(client, server, address, attempts=30):
+    """The node learns a container's MAC from what it sends, about once a second at most."""
+    for _ in range(attempts):
+        flow = UdpFlow(client, server, address)
+        flow.request()
+        flow.client.settimeout(0.2)
+        try:
+            flow.reply()
+            return True
+        except TimeoutError:
+            pass
+        finally:
+            flow.close()
+    return False
+
+
+def nobody_is_hurt(lab):
+    for family in (4, 6):
+        udp_works(lab.client, lab.other.ns, lab.other.address(family), count=3)
+        tcp_works(lab.client, lab.other.ns, lab.other.address(family), length=50_000)
+        udp_works(lab.other.ns, lab.node, GATEWAY[family], count=3)
+        udp_works(lab.client, lab.node, NODE[family], count=3)
+
+
+def test_redirect_by_number_stays_in_the_containers_namespace(hostile):
+    """Each device of the node, by its number: as seen by a program in the container there is no such device."""
+    own = {link["ifindex"] for link in hostile.free.ns.ip_json("link")}
+    busy = ("lo", "nic0", hostile.free.host_end)  # the first two by chance, the last by what it is sent
+    devices = {link["ifname"]: link["ifindex"] for link in hostile.node.ip_json("link") if link["ifname"] not in busy}
+    assert not own.intersection(devices.values())
+    assert devices
+    for name, number in devices.items():
+        set_word(hostile.free.ns, "hostile_target", 0, number)
+        before = hostile.node.ip_json(f"-s link show dev {name}")[0]["stats64"]["tx"]["packets"]
+        assert provoke(hostile, hostile.client, 4, 1009) == 0
+        after = hostile.node.ip_json(f"-s link show dev {name}")[0]["stats64"]["tx"]["packets"]
+        assert after - before < 5, (name, before, after)
+    nobody_is_hurt(hostile)
+
+
+def test_devmap_of_a_container_holds_only_its_own_devices(lab, load):
+    load("libbpf link", lab.free.ns).attach("frags")
+    own = {link["ifindex"] for link in lab.free.ns.ip_json("link")}
+    foreign = [link["ifindex"] for link in lab.node.ip_json("link") if link["ifindex"] not in own]
+    assert foreign
+    for number in foreign:
+        with pytest.raises(CommandFailed):
+            set_word(lab.free.ns, "owner_ways", 0, number)
+
+
+# -- a foreign agent that strips XDP programs
+
+def strip_by_netlink(ns, device):
+    for mode in ("xdp", "xdpdrv", "xdpgeneric"):
+        for force in ((), ("-force",)):
+            ns.run("ip", *force, "link", "set", "dev", device, mode, "off", check=False)
+    ns.run("bpftool", "net", "detach", "xdpdrv", "dev", device, check=False)
+    ns.run("xdp-loader", "unload", device, "--all", check=False)
+
+
+def our_ends(lab):
+    return [(lab.node, "nic0"), (lab.node, lab.free.host_end), (lab.node, lab.other.host_end), (lab.other.ns, "eth0")]
+
+
+def test_stripping_by_netlink_changes_nothing(lab):
+    before = [program_on(ns, device)["id"] for ns, device in our_ends(lab)]
+    streams = [Stream(side, pod.ns, pod.address()) for side, pod in (
+        (lab.client, lab.other), (lab.client, lab.free), (lab.free.ns, lab.other))]
+    for _ in range(3):
+        for ns, device in our_ends(lab):
+            strip_by_netlink(ns, device)
+    for stream in streams:
+        stream.stop()
+        assert stream.sent > 0 and (len(stream.lost), stream.doubled, stream.overtaken) == (0, 0, 0), stream
+    assert [program_on(ns, device)["id"] for ns, device in our_ends(lab)] == before
+    for pod in (lab.free, lab.other):
+        pod.runtime.check(pod).ok()
+
+
+def test_stripping_a_free_container_is_its_owners_right(lab, load):
+    load("libbpf netlink", lab.free.ns).attach("frags")
+    lab.free.ns.ip("link set dev eth0 xdp off")
+    assert program_on(lab.free.ns) is None
+    lab.free.runtime.check(lab.free).ok()
+    all_traffic_works(lab)
+
+
+def detach_link(pin):
+    """As root and by the link's number, which anybody may list: no pin is needed."""
+    number = owner.json.loads(owner.run("bpftool", "-j", "link", "show", "pinned", pin))["id"]
+    owner.run("bpftool", "link", "detach", "id", number)
+
+
+ENDS = {"nic0": lambda pod, name: name.startswith("nic-"), "host end": lambda pod, name: name.endswith("h"),
+        "eth0": lambda pod, name: name.endswith("c")}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("how, words", [("detached", "was detached by somebody (BPF_LINK_DETACH)"), ("unpinned", "somebody removed its pin")])
+@pytest.mark.parametrize("stranger", [False, True], ids=["nobody after it", "a stranger after it"])
+def test_what_root_takes_off_is_said_exactly(topology, end, how, words, stranger):
+    pod = topology.attach(topology.network(families=(4, 6)))
+    pins = [path for name, path in topology.pins("links").items() if ENDS[end](pod, name)]
+    assert len(pins) == 1, pins
+    detach_link(pins[0])
+    if how == "unpinned":
+        owner.os.unlink(pins[0])
+    ns, device = {"nic0": (topology.node, "nic0"), "host end": (topology.node, pod.host_end), "eth0": (pod.ns, "eth0")}[end]
+    instead = "no program is attached"
+    if stranger:
+        ns.run("ip", "link", "set", "dev", device, "xdpdrv", "pinned", bpf.foreign_xdp())
+        instead = f'XDP program {program_on(ns, device)["id"]} "stranger" (native) is attached instead'
+    said = xvethctl(topology.node, "doctor", check=False)
+    lines = [line for line in said.splitlines() if line.startswith("PROBLEM") and words in line and instead in line]
+    assert len(lines) == 1 and device in lines[0], said
+    if end == "nic0":
+        pod.runtime.check(pod).ok()  # the container works; its NIC is the node's affair
+    else:
+        pod.runtime.check(pod).error(101, device, words, instead)
+    udp_works(topology.client, pod.ns, pod.address(), count=3)
+    udp_works(topology.client, pod.ns, pod.address(6), count=3)

@@ -30,7 +30,7 @@ static __always_inline void forge_source(struct frame *f)
 		f->ip6->saddr.s6_addr[15] ^= 0x80;
 		return;
 	}
-	sum = (__u16)~f->ip->check + (__u16)~(__u16)(f->ip->saddr >> 16);
+	sum = (__u16)~f->ip->check + (__u16) ~(__u16)(f->ip->saddr >> 16);
 	f->ip->saddr ^= bpf_htonl(0x80);
 	sum += (__u16)(f->ip->saddr >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);

@@ -584,3 +584,46 @@ def test_what_root_takes_off_is_said_exactly(topology, end, how, words, stranger
         pod.runtime.check(pod).error(101, device, words, instead)
     udp_works(topology.client, pod.ns, pod.address(), count=3)
     udp_works(topology.client, pod.ns, pod.address(6), count=3)
+
+
+# -- the rest of the attachment
+
+UNFINISHED = ("tx-checksum-ip-generic", "tx-vlan-offload")
+
+
+def test_host_end_sends_whole_frames_to_a_free_container(lab):
+    """Its program may send back or redirect what the node's stack sent: nothing of that may be left unfinished."""
+    features = lab.node.features(lab.free.host_end)
+    assert features["generic-receive-offload"] and not any(features[name] for name in UNFINISHED), features
+    assert all(lab.node.features(lab.other.host_end)[name] for name in UNFINISHED)
+
+
+@FAMILIES
+def test_tx_of_what_the_nodes_stack_sent_is_whole(lab, load, family):
+    load("libbpf link", lab.free.ns).attach("frags")
+    assert mirrored_udp(lab.node, lab.free.address(family)) == list(range(N))
+    mirrored_tcp(lab.node, lab.free.address(family))
+
+
+@pytest.mark.parametrize("loader", ["libbpf link", "libbpf netlink"])
+def test_del_while_the_owners_program_is_attached(clean_topology, load, loader):
+    pod = clean_topology.attach(clean_topology.network(containerXdp="free"))
+    owned = load(loader, pod.ns)
+    owned.attach("plain")
+    udp_works(clean_topology.client, pod.ns, pod.address(), count=2)
+    clean_topology.detach(pod)
+    assert not pod.ns.has_link("eth0")
+
+
+def test_chained_behind_ptp(topology, load):
+    """Arms what another plugin made, and leaves its hook to the container."""
+    ptp = {"type": "ptp", "ipam": topology.ipam()}
+    runtime = topology.network(before=[ptp], containerXdp="free", ipam=None)
+    pod = topology.attach(runtime)
+    assert program_on(pod.ns) is None
+    load("libbpf link", pod.ns).attach("plain")
+    udp_works(topology.client, pod.ns, pod.address(), count=N)
+    tcp_works(topology.client, pod.ns, pod.address())
+    assert seen_by(pod.ns)["udp4"] == N
+    assert mirrored_udp(topology.client, pod.address()) == list(range(N))
+    runtime.check(pod, only="xveth").ok()

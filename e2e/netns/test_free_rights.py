@@ -5,11 +5,14 @@ The table of docs/guide/xdp-programs.md says the same.
 """
 
 import os
+import subprocess
 
 import pytest
 
+from lib import cni
 from lib.netns import CommandFailed, run
 from lib.owner import LOADERS, _Process, object_path, program_on
+from lib.traffic import udp_works
 
 MINIMUM = ("net_admin", "bpf", "perfmon")
 INSTEAD = {name: ("sys_admin",) if kind.__name__ in ("LibbpfLink", "CiliumEbpf") else ("net_admin", "sys_admin")
@@ -81,3 +84,32 @@ def test_sys_admin_instead(pod, loader):
     assert attaches(pod, loader, INSTEAD[loader])
     for missing in INSTEAD[loader]:
         assert not attaches(pod, loader, [name for name in INSTEAD[loader] if name != missing]), f"without {missing}"
+
+
+# -- the example, whose program is simple enough for the verifier's stricter rules: it needs no CAP_PERFMON
+
+EXAMPLE = ("net_admin", "bpf")
+
+def start_example(pod, capabilities):
+    return subprocess.Popen([cni.NSENTER, f"--net={pod.netns_path}", "--", *only(capabilities), os.path.join(cni.BIN_DIR, "xdp-counter")],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_example_counts_with_the_minimum_and_detaches_when_told_to_end(topology, pod):
+    example = start_example(pod, EXAMPLE)
+    assert example.stdout.readline().startswith("ipv4 "), example.stderr.read()
+    assert program_on(pod.ns)["name"] == "count"
+    udp_works(topology.client, pod.ns, pod.address(), count=20)
+    example.terminate()
+    out, err = example.communicate(timeout=10)
+    assert example.returncode == 0, err
+    assert int(out.splitlines()[-1].split()[1]) >= 20, out
+    assert program_on(pod.ns) is None
+    pod.runtime.check(pod).ok()
+
+
+@pytest.mark.parametrize("missing", EXAMPLE)
+def test_example_with_one_less_says_what_failed(pod, missing):
+    example = start_example(pod, [name for name in EXAMPLE if name != missing])
+    _, err = example.communicate(timeout=10)
+    assert example.returncode == 1 and "xdp-counter: load the program for eth0" in err

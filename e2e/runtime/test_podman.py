@@ -3,6 +3,7 @@
 
 import json
 import os
+import time
 
 import pytest
 
@@ -164,6 +165,31 @@ def test_stop_and_start_again(podman, start):
     again = Running(podman, "a", "xnet")
     udp_works(podman.topology.client, again.ns, again.addresses[4])
     assert a.id == again.id
+
+
+def test_free_container_counts_at_its_own_hook(podman):
+    """The example: an image made from scratch, and exactly the capabilities that its loader needs."""
+    conf = podman.topology.conf(subnets=["10.3.0.0/24"], containerXdp="free")
+    conf.pop("name"), conf.pop("cniVersion")
+    podman.network("free", conf)
+    containerfile = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/xdp-counter/Containerfile")
+    podman.run("build", "-t", "localhost/xdp-counter:1", "-f", containerfile, cni.BIN_DIR)
+    # podman's own seccomp profile lets bpf(2) through with SYS_ADMIN only.
+    rights = ["--cap-drop", "all", "--cap-add", "NET_ADMIN", "--cap-add", "BPF", "--security-opt", "seccomp=unconfined"]
+    podman.run("run", "-d", "--name", "counter", "--network", "free", *rights, "localhost/xdp-counter:1")
+    counter = Running(podman, "counter", "free")
+    try:
+        deadline = time.monotonic() + 10
+        while "ipv4" not in podman.run("logs", "counter") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert counter.ns.path, podman.run("inspect", "counter") + podman.run("logs", "counter")
+        udp_works(podman.topology.client, counter.ns, counter.addresses[4], count=20)
+        podman.run("stop", "-t", "10", "counter")
+        out = podman.run("logs", "counter")
+        assert int(out.splitlines()[-1].split()[1]) >= 20, out
+        assert podman.run("inspect", "--format", "{{.State.ExitCode}}", "counter").strip() == "0"
+    finally:
+        counter.remove()
 
 
 def test_nothing_is_left_after_the_last_container(podman):

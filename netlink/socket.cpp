@@ -5,6 +5,7 @@
 #include <netlink/netlink.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -16,7 +17,10 @@ namespace xveth::netlink {
 namespace {
 
 constexpr int code_kernel = 100;
-constexpr int dump_attempts = 6;
+// How long a list that others change meanwhile is read again, and the longest pause between two readings. A writer that
+// changes nf_tables every few milliseconds interrupts nearly every reading on a busy machine, so a count would run out.
+constexpr std::chrono::seconds dump_patience(5);
+constexpr std::chrono::milliseconds dump_longest_pause(16);
 // A datagram of a dump is at most 32 KiB; one object never comes near.
 constexpr std::size_t datagram_size = 64 * 1024;
 
@@ -153,16 +157,17 @@ Result<bool> Socket::dump_once(Message& message, std::string_view what, std::vec
 }
 
 Result<std::vector<Received>> Socket::dump(Message& message, std::string_view what) {
-    std::chrono::milliseconds pause(1);
-    for (int attempt = 0; attempt < dump_attempts; ++attempt, pause *= 2) {
-        if (attempt > 0) std::this_thread::sleep_for(pause);
+    const auto last = std::chrono::steady_clock::now() + dump_patience;
+    for (std::chrono::milliseconds pause(1);; pause = std::min(2 * pause, dump_longest_pause)) {
         std::vector<Received> objects;
         auto whole = dump_once(message, what, objects);
         if (!whole && whole.error().errno_value != EINTR) return std::move(whole.error());
         if (whole && *whole) return objects;
+        if (std::chrono::steady_clock::now() > last) break;
+        std::this_thread::sleep_for(pause);
     }
     Error error = kernel_error(EINTR, what, {});
-    error.text += ": the list changed while it was read, " + std::to_string(dump_attempts) + " times";
+    error.text += ": the list changed while it was read, for " + std::to_string(dump_patience.count()) + " s";
     return error;
 }
 

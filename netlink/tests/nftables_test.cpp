@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -224,18 +223,15 @@ TEST_F(Firewall, ReadingBesideConstantChangesSucceeds) {
     std::string lines = "table inet t {\nchain c {\n";
     for (int i = 0; i < 500; ++i) lines += "meta mark " + std::to_string(i) + " counter accept\n";
     load(lines + "}\n}");
-    std::atomic<bool> stop = false;
-    std::thread changing([&] {
+    const std::jthread changing([&](const std::stop_token& stop) {
         auto own = must(open_nftables(place.ns));
-        while (!stop) {
+        while (!stop.stop_requested()) {
             must(own->ensure_masquerade(ip("10.9.0.1"), prefix("10.9.0.0/24")));
             must(own->remove_masquerade_if_present(ip("10.9.0.1")));
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
         }
     });
     for (int i = 0; i < 50; ++i) EXPECT_EQ(rules("t", "c").size(), 500U);
-    stop = true;
-    changing.join();
 }
 
 TEST_F(Firewall, LoadingConntrackLeavesNothing) {

@@ -27,7 +27,7 @@ Result<Target> prepare(const Settings& settings, const Wanted& wanted) {
     if (auto crowded = (*lab)->crowd(wanted.endpoints - 1); !crowded) return std::move(crowded.error());
     auto receiver = Receiver::attach((*container)->ns, container_device, Role::drop);
     if (!receiver) return std::move(receiver.error());
-    auto generator = Generator::create(**lab, **container, settings.flows);
+    auto generator = Generator::create(from_client(**lab, (*container)->address), settings.flows);
     if (!generator) return std::move(generator.error());
     if (auto warm = warm_up(*generator); !warm) return std::move(warm.error());
     return Target{.lab = std::move(*lab),
@@ -46,7 +46,7 @@ Result<Target> prepare_nic(const Settings& settings) {
     if (!container) return std::move(container.error());
     auto receiver = Receiver::attach((*lab)->node(), nic_device, Role::drop);
     if (!receiver) return std::move(receiver.error());
-    auto generator = Generator::create(**lab, **container, settings.flows);
+    auto generator = Generator::create(from_client(**lab, (*container)->address), settings.flows);
     if (!generator) return std::move(generator.error());
     return Target{.lab = std::move(*lab),
                   .generator = std::move(*generator),

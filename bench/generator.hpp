@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame generator: 64-byte UDP frames, sent through the client's end of the wire into the node's NIC.
+// The frame generator: 64-byte UDP frames, sent out of a veth end as fast as the receiving side takes them.
 //
-// BPF_PROG_TEST_RUN on live frames makes them from page_pool pages and a redirect puts them into the ring of the NIC's
-// end, so to the node they are frames of a NIC: not copied before XDP, and with an skb only where the stack wants one.
-// The NIC's NAPI, and what follows it, runs in the generator's own softirq: one CPU does all the work of a measurement.
+// They come from a wheel (bpf/generator.bpf.c) in a namespace of its own and go through ndo_xdp_xmit into the ring of the
+// device's other end, so there they are frames of a NIC: not copied before XDP, and with an skb only where the stack wants
+// one. The wheel, the receiving NAPI and what follows it run in one CPU's softirq: one CPU does all the work of a
+// measurement.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
+#include "base/address.hpp"
 #include "base/result.hpp"
 #include "bench/topology.hpp"
 
@@ -16,26 +19,45 @@ struct xvb_generator;
 
 namespace xveth::bench {
 
+// Which frames, and where they leave.
+struct FrameRoute {
+    const Netns* ns = nullptr;  // of the device; must outlive the generator
+    std::string device;         // its other end must take frames by ndo_xdp_xmit
+    Mac source_mac;
+    Mac destination_mac;
+    std::string source;  // IPv4 addresses
+    std::string destination;
+};
+
+// From the lab's client to `destination`, an address behind the node.
+[[nodiscard]] FrameRoute from_client(const Lab& lab, const std::string& destination);
+
 class Generator {
 public:
-    // Frames from the lab's client to `container`, over `flows` source ports.
-    [[nodiscard]] static Result<Generator> create(const Lab& lab, const Container& container, unsigned flows);
+    // Frames of `flows` source ports.
+    [[nodiscard]] static Result<Generator> create(const FrameRoute& route, unsigned flows);
 
     struct Burst {
         std::uint64_t sent = 0;
         double seconds = 0;
     };
-    // Sends as fast as the receiving side takes them; the calling thread should be pinned to a CPU.
+    // Sends for about `seconds` on the CPU that the calling thread is pinned to.
     [[nodiscard]] Result<Burst> run(double seconds);
 
 private:
-    explicit Generator(const Lab& lab) : lab_(&lab) {}
     struct Unload {
         void operator()(xvb_generator* object) const;
     };
-    const Lab* lab_;
-    double frames_a_second_ = 0;  // of the latest run
+    Generator(Netns wheel, std::string frame) : wheel_(std::move(wheel)), frame_(std::move(frame)) {}
+    [[nodiscard]] Result<void> build_wheel();
+    [[nodiscard]] Result<void> lead_out(const FrameRoute& route);
+    [[nodiscard]] Result<void> push() const;
+
+    Netns wheel_;  // a namespace without a name: it and its devices go with this
+    std::string frame_;
     std::unique_ptr<xvb_generator, Unload> object_;
+    UniqueFd generate_;
+    UniqueFd return_;
 };
 
 }  // namespace xveth::bench

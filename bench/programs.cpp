@@ -25,7 +25,8 @@ const bpf_program* program_of(const xvb_counting& object, Role role) {
     return object.progs.xvb_pass;
 }
 
-// Asks for native mode in so many words: with no mode in the flags a device without it would get the generic one.
+}  // namespace
+
 Result<UniqueFd> attach_natively(const Netns& ns, const std::string& device, const bpf_program* program) {
     auto ifindex = ifindex_of(ns, device);
     if (!ifindex) return std::move(ifindex.error());
@@ -39,8 +40,6 @@ Result<UniqueFd> attach_natively(const Netns& ns, const std::string& device, con
         return errno_error(errno, std::string("attach ") + ::bpf_program__name(program) + " to " + device);
     return link;
 }
-
-}  // namespace
 
 void Receiver::Unload::operator()(xvb_counting* object) const { xvb_counting::destroy(object); }
 

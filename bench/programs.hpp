@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 
+struct bpf_program;
 struct xvb_counting;
 
 namespace xveth::bench {
@@ -20,6 +21,10 @@ enum class Role : std::uint8_t {
     answer,  // count datagrams and send them back by XDP_TX
     pass,    // leave frames to the stack
 };
+
+// Attaches in native mode; the program goes with the link. Asks for the mode in so many words: with none in the flags, a
+// device that has no native mode would get the generic one.
+[[nodiscard]] Result<UniqueFd> attach_natively(const Netns& ns, const std::string& device, const bpf_program* program);
 
 // A program on a device until the end of its life.
 class Receiver {

@@ -33,7 +33,7 @@ Result<Target> prepare(const Settings& settings, const std::string& metric, Peer
     if (!helpers) return std::move(helpers.error());
     auto counter = Receiver::attach((*lab)->client(), wire_device, Role::drop);
     if (!counter) return std::move(counter.error());
-    auto generator = Generator::create(**lab, **container, settings.flows);
+    auto generator = Generator::create(from_client(**lab, (*container)->address), settings.flows);
     if (!generator) return std::move(generator.error());
     if (auto warm = warm_up(*generator); !warm) return std::move(warm.error());
     return Target{.lab = std::move(*lab),

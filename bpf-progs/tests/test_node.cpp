@@ -2,7 +2,9 @@
 #include "bpf-progs/tests/test_node.hpp"
 
 #include <bpf/bpf.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cstdio>
@@ -166,19 +168,17 @@ Outcome TestNode::run(Program program, std::uint32_t ifindex, const Bytes& frame
     return outcome;
 }
 
-void TestNode::send_live(Program program, std::uint32_t ifindex, const Bytes& frame) {
-    auto fd = open_pin(pins_ + "/programs/" + (program == Program::nic ? "xv_nic" : "xv_host"));
-    struct xdp_md context{};
-    context.data_end = static_cast<std::uint32_t>(frame.size());
-    context.ingress_ifindex = ifindex;
-    LIBBPF_OPTS(bpf_test_run_opts, options);
-    options.data_in = frame.data();
-    options.data_size_in = static_cast<std::uint32_t>(frame.size());
-    options.ctx_in = &context;
-    options.ctx_size_in = sizeof(context);
-    options.flags = BPF_F_TEST_XDP_LIVE_FRAMES;
-    options.repeat = 1;
-    ASSERT_EQ(bpf_prog_test_run_opts(fd->get(), &options), 0);
+void TestNode::send_from_a(const Packet& packet) {
+    const auto frame = packet.build();
+    const auto inside = NetnsScope::enter(Netns::open("/run/netns/a").value());
+    ASSERT_TRUE(inside) << inside.error().text;
+    const UniqueFd socket{::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)};
+    sockaddr_ll eth0{};
+    eth0.sll_family = AF_PACKET;
+    eth0.sll_ifindex = static_cast<int>(::if_nametoindex("eth0"));
+    ASSERT_EQ(
+        ::sendto(socket.get(), frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&eth0), sizeof(eth0)),
+        static_cast<ssize_t>(frame.size()));
 }
 
 Packet TestNode::packet(const TestPort& from, const Mac& dst_mac, const char* src, const char* dst) const {

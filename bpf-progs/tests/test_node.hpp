@@ -68,8 +68,8 @@ protected:
     [[nodiscard]] std::uint64_t reason_count(const TestPort& port, xv_reason reason);
     [[nodiscard]] std::optional<xv_flow> flow_of(const Packet& packet);
     void store_flow(const Packet& packet, const xv_flow& flow);
-    // Sends a frame by the program for real, as a NIC would.
-    void send_live(Program program, std::uint32_t ifindex, const Bytes& frame);
+    // Sends a frame for real: out of container A's eth0.
+    void send_from_a(const Packet& packet);
 
     // -- changes
     void change_port(const TestPort& port, std::uint32_t clear_flags, std::uint32_t set_flags);

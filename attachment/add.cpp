@@ -7,6 +7,7 @@
 #include <future>
 
 #include "attachment/add_chained.hpp"
+#include "attachment/container_program.hpp"
 #include "attachment/lifecycle.hpp"
 #include "attachment/verbs.hpp"
 #include "base/scope_exit.hpp"
@@ -160,11 +161,26 @@ CniResult describe(const NetConf& conf, const Request& request, const VethPair& 
     return result;
 }
 
-AttachmentRecord new_record(const NetConf& conf, const Request& request) {
+const char* name_of(ContainerXdp owner) {
+    switch (owner) {
+        case ContainerXdp::managed:
+            return "managed";
+        case ContainerXdp::free:
+            return "free";
+        case ContainerXdp::program:
+            break;
+    }
+    return "program";
+}
+
+Result<AttachmentRecord> new_record(const NetConf& conf, const Request& request) {
+    auto program = wanted_program(conf, request);
+    if (!program) return std::move(program.error());
     AttachmentRecord record;
+    record.program = std::move(*program);
     record.key = key_of(conf, request);
     record.netns_path = request.netns_path;
-    record.container_xdp = conf.container_xdp == ContainerXdp::managed ? "managed" : "free";
+    record.container_xdp = name_of(conf.container_xdp);
     record.host_end = host_end_name(record.key);
     record.ipam_type = conf.ipam_type;
     record.conf = conf.raw;
@@ -176,10 +192,12 @@ AttachmentRecord new_record(const NetConf& conf, const Request& request) {
 Result<CniResult> attach_container(Node& node, const NetConf& conf, const Request& request, Container& container,
                                    AttachmentRecord& record, Notes& notes) {
     if (auto ready = datapath::ensure_objects(node.path, notes); !ready) return std::move(ready.error());
+    auto program = load_program(node, record);
+    if (!program) return std::move(program.error());
     auto nics = ensure_network_nics(node, conf, notes);
     if (!nics) return std::move(nics.error());
     const std::uint32_t path_mtu = conf.mtu != 0 ? conf.mtu : nics->mtu != 0 ? nics->mtu : mtu_without_nic;
-    const std::uint32_t mtu = link_mtu(conf, path_mtu);
+    const std::uint32_t mtu = link_mtu(conf, path_mtu, *program && (*program)->traits.frags);
 
     // Attaching waits for the kernel twice; the IPAM plugin works meanwhile.
     auto asked = std::async(std::launch::async, [&] { return ask_ipam(node, conf, request); });
@@ -188,8 +206,8 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
     record.host_ifindex = static_cast<std::uint32_t>(pair->host.index);
     record.container_ifindex = static_cast<std::uint32_t>(pair->container.index);
     if (auto links = set_up_links(node, conf, container, *pair); !links) return std::move(links.error());
-    const datapath::ArmSpec arm{.pin = record.key.hash(), .managed = conf.container_xdp == ContainerXdp::managed};
-    if (auto armed = datapath::arm(node.path, container.ns, *pair, arm); !armed) return std::move(armed.error());
+    auto armed = datapath::arm(node.path, container.ns, *pair, arm_spec(conf, record, *program));
+    if (!armed) return std::move(armed.error());
 
     auto ipam = asked.get();
     if (!ipam) return std::move(ipam.error());
@@ -212,11 +230,10 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
 
 // What the configuration knows and the data path does not serve yet.
 Result<void> refuse_unserved(const NetConf& conf) {
-    const char* what = conf.mode == Mode::bridge                     ? "\"mode\": \"bridge\""
-                       : conf.container_xdp == ContainerXdp::program ? "\"containerXdp\": \"program\""
-                       : conf.function_of.has_value()                ? "\"chain\""
-                       : conf.protected_by.has_value()               ? "\"protectedBy\""
-                                                                     : nullptr;
+    const char* what = conf.mode == Mode::bridge       ? "\"mode\": \"bridge\""
+                       : conf.function_of.has_value()  ? "\"chain\""
+                       : conf.protected_by.has_value() ? "\"protectedBy\""
+                                                       : nullptr;
     if (what == nullptr) return ok();
     return Error{
         .code = 7, .errno_value = 0, .text = std::string(what) + ": not served by this version of xveth", .hint = {}};
@@ -265,7 +282,9 @@ Result<CniResult> add(Node& node, const NetConf& conf, const Request& request, N
     if (auto served = refuse_unserved(conf); !served) return std::move(served.error());
     auto container = open_container(node, request);
     if (!container) return std::move(container.error());
-    AttachmentRecord record = new_record(conf, request);
+    auto intent = new_record(conf, request);
+    if (!intent) return std::move(intent.error());
+    AttachmentRecord& record = *intent;
     auto lock = lock_attachment(node, record.key);
     if (!lock) return std::move(lock.error());
     if (conf.prev_result) return add_chained(node, conf, request, *container, std::move(record), notes);

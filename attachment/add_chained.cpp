@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "attachment/container_program.hpp"
 #include "base/scope_exit.hpp"
 #include "datapath/arming.hpp"
 
@@ -61,6 +62,8 @@ Result<void> set_features(netlink::Rtnl& rtnl, netlink::IfIndex device, const st
 Result<void> arm_pair(Node& node, const NetConf& conf, Container& container, const VethPair& pair,
                       AttachmentRecord& record, Notes& notes) {
     if (auto ready = datapath::ensure_objects(node.path, notes); !ready) return ready;
+    auto program = load_program(node, record);
+    if (!program) return std::move(program.error());
     auto nics = ensure_network_nics(node, conf, notes);
     if (!nics) return std::move(nics.error());
     const bool managed = conf.container_xdp == ContainerXdp::managed;
@@ -73,9 +76,8 @@ Result<void> arm_pair(Node& node, const NetConf& conf, Container& container, con
         !set)
         return set;
     if (auto put = node.store.put(record); !put) return put;
-    if (auto armed = datapath::arm(node.path, container.ns, pair, {.pin = record.key.hash(), .managed = managed});
-        !armed)
-        return armed;
+    auto armed = datapath::arm(node.path, container.ns, pair, arm_spec(conf, record, *program));
+    if (!armed) return armed;
     NetConf bound = conf;
     if (pair.host.master != netlink::IfIndex::none) {
         bound.policy = Policy::stack;

@@ -120,6 +120,20 @@ Result<void> check_link(Node& node, const Netns& ns, const std::string& pin, con
     return found->empty() ? ok() : fault(101, *found, recreate);
 }
 
+// The operator's program is the one on record, and its maps are where the container finds them.
+Result<void> check_program(Node& node, const AttachmentRecord& record, const Netns& ns, const netlink::Link& device) {
+    auto fault_there = datapath::find_link_fault(node.path, ns, datapath::container_pin(record.key.hash()), device,
+                                                 record.program->id, record.program->next_id);
+    if (!fault_there) return std::move(fault_there.error());
+    const std::string file = record.program->object + ":" + record.program->program;
+    if (!fault_there->empty()) return fault(101, "program " + file + ": " + *fault_there, recreate);
+    auto place = node.path.programs.find_place(record.key.hash());
+    if (!place) return std::move(place.error());
+    if (*place == record.program->maps) return ok();
+    return fault(102, "program " + file + ": its maps are no longer pinned below pods/" + record.program->maps,
+                 recreate);
+}
+
 // Offloads that would leave redirected frames with unfinished checksums or without their VLAN tag.
 Result<void> check_offloads(const AttachmentRecord& record, Container& container, const VethPair& pair) {
     auto features = container.rtnl->features(pair.container.index);
@@ -141,6 +155,9 @@ Result<void> check_arming(Node& node, const AttachmentRecord& record, Container&
     if (record.container_xdp == "managed") {
         auto inner = check_link(node, container.ns, datapath::container_pin(hash), pair.container, bpf::Program::pod);
         if (!inner) return inner;
+    }
+    if (record.program) {
+        if (auto inner = check_program(node, record, container.ns, pair.container); !inner) return inner;
     }
     if (auto offloads = check_offloads(record, container, pair); !offloads) return offloads;
     auto takes = datapath::takes_redirected_frames(node.path.rtnl, pair.host.index);

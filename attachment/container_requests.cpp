@@ -61,7 +61,7 @@ Result<void> ask_container_xdp(const Ask& ask, const Allowance& allowance, NetCo
 // Names a program, and by that asks for it: the permission for the program is all that it needs.
 Result<void> ask_program(const Ask& ask, const Allowance& allowance, NetConf& conf) {
     auto program = parse_container_program(ask.value);
-    if (!program) return refused(ask, "not OBJECT:PROGRAM, like limit.o:xdp_limit");
+    if (!program) return refused(ask, "not OBJECT or OBJECT:PROGRAM, like limit.o:xdp_limit");
     if (!holds(allowance.programs, program->object) && !holds(allowance.programs, ask.value))
         return not_permitted(ask, "allow.programs");
     conf.container_xdp = ContainerXdp::program;

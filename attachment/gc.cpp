@@ -4,6 +4,7 @@
 
 #include "attachment/lifecycle.hpp"
 #include "attachment/verbs.hpp"
+#include "datapath/arming.hpp"
 #include "datapath/port.hpp"
 
 namespace xveth::attachment {
@@ -90,6 +91,25 @@ Result<void> collect_dead_links(Node& node, Notes& notes) {
     return ok();
 }
 
+// Maps of an operator's program that no record knows and no link runs: a lost record's.
+Result<void> collect_lost_maps(Node& node, Notes& notes) {
+    auto places = node.path.programs.list_places();
+    if (!places) return std::move(places.error());
+    if (places->empty()) return ok();
+    auto records = node.store.list_all();
+    if (!records) return std::move(records.error());
+    for (const auto& place : *places) {
+        const auto& hash = place.attachment;
+        if (std::ranges::any_of(*records, [&](const auto& record) { return record.key.hash() == hash; })) continue;
+        auto link = node.path.bpf.find_link(datapath::container_pin(hash));
+        if (!link) return std::move(link.error());
+        if (*link && (*link)->ifindex != 0) continue;
+        if (auto gone = datapath::remove_program_maps(node.path, hash, {}); !gone) return gone;
+        notes.push_back("collected maps of a program in pods/" + place.directory);
+    }
+    return ok();
+}
+
 // Lock files of verbs that were killed before or after there was a record. One that is held is in use.
 Result<void> collect_locks(Node& node) {
     auto paths = node.store.list_lock_paths();
@@ -111,6 +131,7 @@ Result<void> gc(Node& node, const NetConf& conf, const Request& request, Notes& 
             errors.keep(record.key.container_id + "/" + record.key.ifname, collect(node, conf, request, record, notes));
     errors.keep("lost ports", collect_lost_ports(node, notes));
     errors.keep("dead links", collect_dead_links(node, notes));
+    errors.keep("lost maps", collect_lost_maps(node, notes));
     errors.keep("lock files", collect_locks(node));
     if (!conf.ipam_type.empty()) errors.keep("IPAM", node.ipam.gc(conf, request));
     return errors.take();

@@ -126,6 +126,8 @@ Result<void> take_down(Node& node, const AttachmentRecord& record) {
         errors.keep(take_down_port(node, record));
         errors.keep(datapath::disarm(node.path, record.key.hash()));
     }
+    errors.keep(
+        datapath::remove_program_maps(node.path, record.key.hash(), record.program ? record.program->maps : ""));
     if (record.masqueraded)
         for (const auto& address : record.addresses) errors.keep(node.path.nft.remove_masquerade_if_present(address));
     if (record.chained) {
@@ -162,10 +164,10 @@ datapath::AddressPlan plan_addresses(const NetConf& conf, const CniResult& resul
     return plan;
 }
 
-std::uint32_t link_mtu(const NetConf& conf, std::uint32_t path_mtu) {
+std::uint32_t link_mtu(const NetConf& conf, std::uint32_t path_mtu, bool frags) {
     const bool ipv4_only = std::ranges::all_of(
         conf.local_subnets, [](const IpPrefix& subnet) { return subnet.address.family == Family::ipv4; });
-    const bool by_default = conf.container_xdp == ContainerXdp::managed && ipv4_only;
+    const bool by_default = (conf.container_xdp == ContainerXdp::managed || frags) && ipv4_only;
     const std::uint32_t local = conf.local_mtu.value_or(by_default ? default_local_mtu : 0);
     if (local == 0 || conf.local_subnets.empty()) return path_mtu;
     return std::clamp(local, path_mtu, largest_mtu);

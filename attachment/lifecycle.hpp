@@ -60,7 +60,8 @@ struct Container {
                                                    std::uint32_t path_mtu);
 
 // MTU of the pair: `path_mtu`, or the larger localMtu where it is on. The default (65000) holds for IPv4-only routed
-// networks whose program takes multi-buffer frames; sockets that ignore a route's MTU would lose IPv6 datagrams.
-[[nodiscard]] std::uint32_t link_mtu(const NetConf& conf, std::uint32_t path_mtu);
+// networks whose program takes multi-buffer frames (xv_pod's; `frags`: the operator's does); sockets that ignore a route's
+// MTU would lose IPv6 datagrams.
+[[nodiscard]] std::uint32_t link_mtu(const NetConf& conf, std::uint32_t path_mtu, bool frags);
 
 }  // namespace xveth::attachment

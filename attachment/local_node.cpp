@@ -8,6 +8,7 @@ namespace xveth::attachment {
 namespace {
 
 constexpr const char* bpffs = "/sys/fs/bpf";
+constexpr const char* programs_directory = "/etc/xveth/programs";
 constexpr const char* run_directory = "/run/xveth/";
 constexpr std::chrono::seconds ipam_patience{60};
 
@@ -19,6 +20,7 @@ LocalNode::LocalNode(Netns ns, std::uint64_t cookie, std::unique_ptr<netlink::Rt
       rtnl_(std::move(rtnl)),
       nft_(std::move(nft)),
       bpf_(bpf::open_pinned_objects(cookie, bpffs)),
+      programs_(bpf::open_operator_programs(cookie, bpffs, programs_directory)),
       store_(run_directory + std::to_string(cookie)),
       ipam_(ipam_patience),
       path_{.ns = ns_,
@@ -26,6 +28,7 @@ LocalNode::LocalNode(Netns ns, std::uint64_t cookie, std::unique_ptr<netlink::Rt
             .rtnl = *rtnl_,
             .nft = *nft_,
             .bpf = *bpf_,
+            .programs = *programs_,
             .sysctls = sysctls_,
             .lock_path = store_.node_lock_path()},
       node_{.path = path_, .store = store_, .ipam = ipam_} {}

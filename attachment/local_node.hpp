@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "base/sysctl.hpp"
 #include "bpf-progs/loader/objects.hpp"
+#include "bpf-progs/loader/operator_programs.hpp"
 #include "datapath/node.hpp"
 #include "netlink/nftables.hpp"
 #include "netlink/rtnl.hpp"
@@ -35,6 +36,7 @@ private:
     std::unique_ptr<netlink::Rtnl> rtnl_;
     std::unique_ptr<netlink::Nftables> nft_;
     std::unique_ptr<bpf::Objects> bpf_;
+    std::unique_ptr<bpf::OperatorPrograms> programs_;
     Sysctls sysctls_;
     StateStore store_;
     ExecIpam ipam_;

@@ -27,7 +27,7 @@ struct NicChoice {
 // A program of the operator's: a file in the directory of programs, and a function in it.
 struct ContainerProgram {
     std::string object;
-    std::string program;
+    std::string program;  // empty: the object's only XDP program
     bool operator==(const ContainerProgram&) const = default;
 };
 

@@ -16,7 +16,7 @@ constexpr std::size_t longest_object_name = 127;
 constexpr std::size_t longest_program_name = 63;
 
 constexpr const char* program_form =
-    R"(an object like {"object": "limit.o", "program": "xdp_limit"}, a file's name and a function)";
+    R"(an object like {"object": "limit.o", "program": "xdp_limit"}, a file's name and, where the file has several XDP programs, a function)";
 constexpr const char* chain_form =
     R"(an object like {"name": "edge", "position": 10, "onFailure": "drop"}, the position from 1 to 65535, onFailure drop or bypass)";
 constexpr const char* protection_form =
@@ -82,7 +82,8 @@ Result<void> read_container_program(const Json& plugin, NetConf& conf) {
     if (value == nullptr) return ok();
     ContainerProgram program{.object = text_member(*value, "object").value_or(""),
                              .program = text_member(*value, "program").value_or("")};
-    if (!is_object_name(program.object) || !is_program_name(program.program))
+    const bool named = find_member(*value, "program") != nullptr;
+    if (!is_object_name(program.object) || (named && !is_program_name(program.program)))
         return wrong_value("containerProgram", *value, program_form);
     conf.container_program = std::move(program);
     return ok();
@@ -173,10 +174,10 @@ bool is_valid_chain_name(const std::string& name) { return is_valid_name(name) &
 
 std::optional<ContainerProgram> parse_container_program(std::string_view text) {
     const std::size_t colon = text.find(':');
-    if (colon == std::string_view::npos) return std::nullopt;
+    const bool named = colon != std::string_view::npos;
     ContainerProgram program{.object = std::string(text.substr(0, colon)),
-                             .program = std::string(text.substr(colon + 1))};
-    if (!is_object_name(program.object) || !is_program_name(program.program)) return std::nullopt;
+                             .program = named ? std::string(text.substr(colon + 1)) : ""};
+    if (!is_object_name(program.object) || (named && !is_program_name(program.program))) return std::nullopt;
     return program;
 }
 
@@ -205,7 +206,7 @@ Result<void> read_port_keys(const Json& plugin, NetConf& conf) {
 Result<void> check_port_keys(const NetConf& conf) {
     if (conf.container_xdp == ContainerXdp::program && !conf.container_program)
         return conflict(R"(key "containerProgram": missing, and "containerXdp" is "program")",
-                        "name the object and the program in it");
+                        "name the object, and the program in it where it has several");
     if (auto checked = check_chain(conf); !checked) return checked;
     return check_bridge(conf);
 }

@@ -17,7 +17,7 @@ namespace xveth::attachment {
 // Values that exclude or need each other; after the container's requests have been applied.
 [[nodiscard]] Result<void> check_port_keys(const NetConf& conf);
 
-// The same values as a request writes them: "limit.o:xdp_limit", and "edge:10" or "edge:10:bypass".
+// The same values as a request writes them: "limit.o" or "limit.o:xdp_limit", and "edge:10" or "edge:10:bypass".
 [[nodiscard]] std::optional<ContainerProgram> parse_container_program(std::string_view text);
 [[nodiscard]] std::optional<ChainMembership> parse_chain_membership(std::string_view text);
 

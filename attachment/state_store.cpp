@@ -53,6 +53,24 @@ OrderedJson features_to_json(const std::vector<std::pair<std::string, bool>>& fe
     return out;
 }
 
+OrderedJson program_to_json(const ProgramRecord& program) {
+    OrderedJson out;
+    out["object"] = program.object;
+    out["program"] = program.program;
+    out["maps"] = program.maps;
+    out["id"] = program.id;
+    out["nextId"] = program.next_id;
+    return out;
+}
+
+ProgramRecord program_from_json(const Json& in) {
+    return {.object = in.at("object"),
+            .program = in.at("program"),
+            .maps = in.at("maps"),
+            .id = in.at("id"),
+            .next_id = in.at("nextId")};
+}
+
 std::string encode(const AttachmentRecord& record) {
     OrderedJson out;
     out["network"] = record.key.network;
@@ -63,6 +81,7 @@ std::string encode(const AttachmentRecord& record) {
     out["owner"] = record.owner;
     out["netns"] = record.netns_path;
     out["containerXdp"] = record.container_xdp;
+    if (record.program) out["program"] = program_to_json(*record.program);
     out["hostEnd"] = record.host_end;
     out["hostIfindex"] = record.host_ifindex;
     out["containerIfindex"] = record.container_ifindex;
@@ -107,6 +126,7 @@ AttachmentRecord decode(const Json& in) {
     record.args = in.at("args");
     record.container_features = features_from_json(in.at("containerFeatures"));
     record.host_features = features_from_json(in.at("hostFeatures"));
+    if (const Json* program = find_member(in, "program")) record.program = program_from_json(*program);
     if (const Json* pod = find_member(in, "pod")) record.pod = pod->get<std::string>();
     return record;
 }

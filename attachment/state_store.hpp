@@ -27,6 +27,15 @@ struct AttachmentKey {
     auto operator<=>(const AttachmentKey&) const = default;
 };
 
+// The operator's program at the container's end.
+struct ProgramRecord {
+    std::string object;   // file
+    std::string program;  // function
+    std::string maps;     // directory of its maps, below pods/
+    std::uint32_t id = 0;
+    std::uint32_t next_id = 0;  // while a replacement is under way: the new one's
+};
+
 // Written before anything is made (the intent: `complete` false), and again as the last step of ADD.
 struct AttachmentRecord {
     AttachmentKey key;
@@ -34,8 +43,9 @@ struct AttachmentRecord {
     bool chained = false;       // we armed an existing veth; DEL leaves the devices alone
     std::string owner = "cni";  // "cni" or "oci-hook"
     std::string netns_path;
-    std::string container_xdp;  // "managed", "free"
-    std::string host_end;       // name
+    std::string container_xdp;  // "managed", "free", "program"
+    std::optional<ProgramRecord> program;
+    std::string host_end;  // name
     std::uint32_t host_ifindex = 0;
     std::uint32_t container_ifindex = 0;
     std::uint32_t port = 0;  // port id; 0 = none yet

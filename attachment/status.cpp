@@ -38,10 +38,20 @@ Result<void> check_nics(Node& node, const NetConf& conf) {
     return ok();
 }
 
+// The operator's program is there; whether the verifier takes it shows when it is loaded.
+Result<void> check_program(Node& node, const NetConf& conf) {
+    if (conf.container_xdp != ContainerXdp::program) return ok();
+    auto found =
+        node.path.programs.find({.object = conf.container_program->object, .program = conf.container_program->program});
+    if (!found) return std::move(found.error());
+    return ok();
+}
+
 }  // namespace
 
 Result<void> status(Node& node, const NetConf& conf, const Request& request) {
     if (auto nics = check_nics(node, conf); !nics) return std::move(nics.error()).with_code(cannot_add);
+    if (auto program = check_program(node, conf); !program) return std::move(program.error()).with_code(cannot_add);
     if (conf.ipam_type.empty()) return ok();
     auto ipam = node.ipam.status(conf, request);
     if (ipam) return ipam;

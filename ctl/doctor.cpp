@@ -110,7 +110,7 @@ std::optional<Finding> examine_container_end(Node& node, const AttachmentRecord&
 
 // Our program at the container's end, where there is one.
 std::optional<Finding> examine_container_program(Node& node, const AttachmentRecord& record) {
-    if (record.container_xdp != "managed") return std::nullopt;
+    if (record.container_xdp == "free") return std::nullopt;
     auto ns = Netns::open(record.netns_path);
     if (!ns) return std::nullopt;
     auto rtnl = node.path.kernel.open_rtnl(*ns);
@@ -118,8 +118,10 @@ std::optional<Finding> examine_container_program(Node& node, const AttachmentRec
     Finding finding{.what = "program of " + record.key.ifname, .why = {}, .cure = recreate};
     const auto link = (*rtnl)->find_link(IfIndex{record.container_ifindex});
     if (!link || !*link) return std::nullopt;  // the offloads' check says so
-    const auto fault = datapath::find_link_fault(node.path, *ns, datapath::container_pin(record.key.hash()), **link,
-                                                 bpf::Program::pod);
+    const auto pin = datapath::container_pin(record.key.hash());
+    const auto fault = record.program ? datapath::find_link_fault(node.path, *ns, pin, **link, record.program->id,
+                                                                  record.program->next_id)
+                                      : datapath::find_link_fault(node.path, *ns, pin, **link, bpf::Program::pod);
     finding.why = fault ? *fault : fault.error().text;
     return finding;
 }

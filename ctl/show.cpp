@@ -24,6 +24,11 @@ OrderedJson record_to_json(const AttachmentRecord& record) {
     for (const IpAddress& address : record.addresses) out["addresses"].push_back(address.to_string());
     out["port"] = record.port;
     out["containerXdp"] = record.container_xdp;
+    if (record.program)
+        out["program"] = {{"object", record.program->object},
+                          {"program", record.program->program},
+                          {"id", record.program->id},
+                          {"maps", "/sys/fs/bpf/xveth/pods/" + record.program->maps}};
     out["chained"] = record.chained;
     out["complete"] = record.complete;
     return out;
@@ -35,7 +40,7 @@ std::vector<std::string> record_to_line(const AttachmentRecord& record) {
     return {record.host_end,
             addresses.empty() ? "-" : addresses,
             std::to_string(record.port),
-            record.container_xdp,
+            record.program ? record.program->object + ":" + record.program->program : record.container_xdp,
             record.complete ? "yes" : "no",
             record.pod.value_or("-"),
             attachment_name(record.key)};

@@ -32,13 +32,13 @@ std::string who_is_there(const std::optional<bpf::AttachedProgram>& program) {
 
 // What happened to the link; empty when it holds `wanted` at `device`.
 std::string describe_fault(const std::optional<bpf::LinkInfo>& link, const std::string& pin,
-                           const netlink::Link& device, std::uint32_t wanted) {
+                           const netlink::Link& device, std::uint32_t wanted, std::uint32_t also) {
     if (!link) return "our XDP link is gone: somebody removed its pin links/" + pin;
     // A link forgets its device when it is detached, and when the device goes: the device is there.
     if (link->ifindex == 0) return "our XDP link (pin links/" + pin + ") was detached by somebody (BPF_LINK_DETACH)";
     if (link->ifindex != static_cast<std::uint32_t>(device.index))
         return "our XDP link (pin links/" + pin + ") is at ifindex " + std::to_string(link->ifindex);
-    if (link->program_id != wanted)
+    if (link->program_id != wanted && link->program_id != also)
         return "somebody updated our XDP link: it runs program " + std::to_string(link->program_id) + ", ours is " +
                std::to_string(wanted);
     return device.xdp_mode == netlink::XdpMode::native ? "" : "XDP does not run natively";
@@ -48,11 +48,16 @@ std::string describe_fault(const std::optional<bpf::LinkInfo>& link, const std::
 
 Result<std::string> find_link_fault(Node& node, const Netns& ns, const std::string& pin, const netlink::Link& device,
                                     bpf::Program program) {
-    auto link = node.bpf.find_link(pin);
-    if (!link) return std::move(link.error());
     auto wanted = node.bpf.program_id(program);
     if (!wanted) return std::move(wanted.error());
-    const std::string fault = describe_fault(*link, pin, device, *wanted);
+    return find_link_fault(node, ns, pin, device, *wanted, *wanted);
+}
+
+Result<std::string> find_link_fault(Node& node, const Netns& ns, const std::string& pin, const netlink::Link& device,
+                                    std::uint32_t id, std::uint32_t next_id) {
+    auto link = node.bpf.find_link(pin);
+    if (!link) return std::move(link.error());
+    const std::string fault = describe_fault(*link, pin, device, id, next_id);
     if (fault.empty()) return fault;
     auto present = node.bpf.attached_program(ns, static_cast<std::uint32_t>(device.index));
     if (!present) return std::move(present.error());
@@ -69,12 +74,30 @@ Result<bool> takes_redirected_frames(netlink::Rtnl& rtnl, netlink::IfIndex devic
     return std::move(features.error());
 }
 
-Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, const ArmSpec& spec) {
-    if (spec.managed) {
-        auto inner = node.bpf.attach(container_ns, static_cast<std::uint32_t>(pair.container.index), bpf::Program::pod,
-                                     container_pin(spec.pin));
-        if (!inner) return std::move(inner.error()).in("container end " + pair.container.name).or_code(101);
+namespace {
+
+// The maps first: what is attached can be read from its first frame on.
+Result<void> attach_operators_program(Node& node, const Netns& ns, std::uint32_t ifindex, const ArmSpec& spec) {
+    {
+        auto lock = NodeLock::acquire(node);
+        if (!lock) return std::move(lock.error());
+        auto published = node.programs.publish_maps(*spec.program, {.attachment = spec.pin, .directory = spec.maps});
+        if (!published) return published;
     }
+    return node.programs.attach(*spec.program, ns, ifindex, container_pin(spec.pin));
+}
+
+Result<void> arm_container_end(Node& node, const Netns& ns, const VethPair& pair, const ArmSpec& spec) {
+    const auto ifindex = static_cast<std::uint32_t>(pair.container.index);
+    if (spec.program != nullptr) return attach_operators_program(node, ns, ifindex, spec);
+    return spec.managed ? node.bpf.attach(ns, ifindex, bpf::Program::pod, container_pin(spec.pin)) : ok();
+}
+
+}  // namespace
+
+Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, const ArmSpec& spec) {
+    if (auto inner = arm_container_end(node, container_ns, pair, spec); !inner)
+        return std::move(inner.error()).in("container end " + pair.container.name).or_code(101);
     auto outer =
         node.bpf.attach(node.ns, static_cast<std::uint32_t>(pair.host.index), bpf::Program::host, host_pin(spec.pin));
     if (!outer) return std::move(outer.error()).in("host end " + pair.host.name).or_code(101);
@@ -93,6 +116,16 @@ Result<void> disarm(Node& node, const std::string& pin) {
     auto outer = node.bpf.remove_link_if_present(host_pin(pin));
     auto inner = node.bpf.remove_link_if_present(container_pin(pin));
     return outer ? inner : outer;
+}
+
+Result<void> remove_program_maps(Node& node, const std::string& hash, const std::string& directory) {
+    auto noted = node.programs.find_place(hash);
+    if (!noted) return std::move(noted.error());
+    const std::string place = noted->value_or(directory);
+    if (place.empty()) return ok();
+    auto lock = NodeLock::acquire(node);
+    if (!lock) return std::move(lock.error());
+    return node.programs.remove_maps_if_present({.attachment = hash, .directory = place});
 }
 
 }  // namespace xveth::datapath

@@ -24,9 +24,11 @@ namespace xveth::datapath {
 struct ArmSpec {
     std::string pin;      // attachment's hash: pins "<hash>h" and "<hash>c"
     bool managed = true;  // our program on the container's end too; false: the hook is the container's
+    const bpf::ProgramInstance* program = nullptr;  // the operator's there instead
+    std::string maps;                               // the directory that its maps are pinned in
 };
 
-// Attaches xv_host at the host end, and xv_pod at the container's where we manage it; both up, offloads set before.
+// Attaches xv_host at the host end, and at the container's xv_pod or the operator's program; both up, offloads set before.
 // Fails (code 101) unless the kernel then reports that the pair takes redirected frames.
 [[nodiscard]] Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, const ArmSpec& spec);
 
@@ -36,10 +38,17 @@ struct ArmSpec {
 [[nodiscard]] std::string host_pin(const std::string& hash);
 [[nodiscard]] std::string container_pin(const std::string& hash);
 
+// Removes the pins of the maps of an operator's program; success when there are none. `directory`: as on record, for when
+// the pins' own note is lost; else empty.
+[[nodiscard]] Result<void> remove_program_maps(Node& node, const std::string& hash, const std::string& directory);
+
 // What is wrong with our program on a device; empty while the pinned link `pin` holds it there natively. Says what was done
 // to the link and who is on the device instead. `ns`: the device's namespace.
 [[nodiscard]] Result<std::string> find_link_fault(Node& node, const Netns& ns, const std::string& pin,
                                                   const netlink::Link& device, bpf::Program program);
+// The same for the operator's program, by its id. `next_id`: a replacement's that was not heard of again, or 0.
+[[nodiscard]] Result<std::string> find_link_fault(Node& node, const Netns& ns, const std::string& pin,
+                                                  const netlink::Link& device, std::uint32_t id, std::uint32_t next_id);
 
 // NDO_XMIT of xdp-features. A kernel without them (before 6.3) is taken at its word that the program is attached: true.
 [[nodiscard]] Result<bool> takes_redirected_frames(netlink::Rtnl& rtnl, netlink::IfIndex device);

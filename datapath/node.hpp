@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "base/sysctl.hpp"
 #include "bpf-progs/loader/objects.hpp"
+#include "bpf-progs/loader/operator_programs.hpp"
 #include "netlink/nftables.hpp"
 #include "netlink/rtnl.hpp"
 
@@ -22,13 +23,14 @@ struct Node {
     netlink::Rtnl& rtnl;     // of `ns`
     netlink::Nftables& nft;  // of `ns`
     bpf::Objects& bpf;
+    bpf::OperatorPrograms& programs;
     Sysctls& sysctls;
     std::string lock_path;  // the node lock's file
     std::chrono::milliseconds lock_patience{std::chrono::seconds(20)};
 };
 
 // Proof that the node lock is held. What it guards: loading the shared objects, NIC ports, allocation of port ids, and
-// the check-then-insert of addresses. Everything of one attachment alone is guarded by that attachment's lock, which is
+// the check-then-insert of addresses, whose a directory of program maps is. Everything of one attachment alone is guarded by that attachment's lock, which is
 // always taken first.
 class NodeLock {
 public:

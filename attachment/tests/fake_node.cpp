@@ -152,6 +152,8 @@ ScratchDirectory::~ScratchDirectory() { std::filesystem::remove_all(path_); }
 FakeNode::FakeNode()
     : ns(take(Netns::current())), container(take(Netns::create())), second_container(take(Netns::create())) {
     world.add_nic(ns, "eth0", ip("192.0.2.1"));
+    programs.files = {{"limit.o", {.traits = {.name = "xdp_limit", .frags = true}, .maps = {"limits", "seen"}}},
+                      {"plain.o", {.traits = {.name = "xdp_plain", .frags = false}, .maps = {}}}};
     world.of(container);
     world.of(second_container);
     world.on_device_gone([this](std::uint64_t cookie, std::uint32_t ifindex) { objects.device_gone(cookie, ifindex); });
@@ -215,7 +217,7 @@ CniResult FakeNode::attach_by_another_plugin(const std::string& ifname) {
 
 std::string FakeNode::snapshot() const {
     std::ostringstream out;
-    out << world.snapshot() << objects.to_string();
+    out << world.snapshot() << objects.to_string() << programs.to_string();
     for (const auto& [who, host] : pool.leases) out << "lease " << who << ": " << int{host} << "\n";
     std::map<std::string, std::string> records;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory.path()))

@@ -19,6 +19,7 @@
 #include "base/netns.hpp"
 #include "base/sysctl.hpp"
 #include "bpf-progs/loader/fake_objects.hpp"
+#include "bpf-progs/loader/fake_programs.hpp"
 #include "netlink/fake/fake_nftables.hpp"
 #include "netlink/fake/fake_rtnl.hpp"
 #include "netlink/fake/world.hpp"
@@ -122,6 +123,7 @@ public:
     netlink::FakeRtnl rtnl{world, ns};
     netlink::FakeNftables nft{world};
     bpf::FakeObjects objects{faults};
+    bpf::FakePrograms programs{objects, faults};
     FakeSysctls sysctls{faults};
     FaultyStore store{directory.path(), faults};
     FakePool pool;
@@ -130,6 +132,7 @@ public:
                         .rtnl = rtnl,
                         .nft = nft,
                         .bpf = objects,
+                        .programs = programs,
                         .sysctls = sysctls,
                         .lock_path = store.node_lock_path(),
                         .lock_patience = std::chrono::seconds(1)};

@@ -123,10 +123,12 @@ TEST(NetConfTest, ReadsTheOperatorsProgram) {
         parsed(R"(,"containerXdp":"program","containerProgram":{"object":"limit.o","program":"xdp_limit"})");
     EXPECT_EQ(conf.container_xdp, ContainerXdp::program);
     EXPECT_EQ(conf.container_program, (ContainerProgram{.object = "limit.o", .program = "xdp_limit"}));
+    const NetConf only = parsed(R"(,"containerXdp":"program","containerProgram":{"object":"limit.o"})");
+    EXPECT_EQ(only.container_program, (ContainerProgram{.object = "limit.o", .program = ""}));
     EXPECT_THAT(refused(R"(,"containerXdp":"program")"), HasSubstr("containerProgram"));
-    for (const char* bad :
-         {R"("limit.o")", R"({"object":"../limit.o","program":"p"})", R"({"object":"a/b.o","program":"p"})",
-          R"({"object":"limit.o"})", R"({"object":"limit.o","program":"1p"})", R"({"object":".o","program":"p"})"})
+    for (const char* bad : {R"("limit.o")", R"({"object":"../limit.o","program":"p"})",
+                            R"({"object":"a/b.o","program":"p"})", R"({"object":"limit.o","program":""})",
+                            R"({"object":"limit.o","program":"1p"})", R"({"object":".o","program":"p"})"})
         EXPECT_THAT(refused(std::string(R"(,"containerProgram":)") + bad), HasSubstr("containerProgram")) << bad;
 }
 
@@ -367,7 +369,9 @@ TEST(RequestTest, NamesAProgramThatTheNetworkPermits) {
         EXPECT_EQ(conf.container_program, (ContainerProgram{.object = "limit.o", .program = "xdp_limit"}));
     }
     const std::string allow = R"(,"allow":{"programs":["limit.o"]})";
-    EXPECT_THAT(refused(allow, "XVETH_PROGRAM=/etc/limit.o:p"), HasSubstr("OBJECT:PROGRAM"));
+    EXPECT_EQ(parsed(allow, "XVETH_PROGRAM=limit.o").container_program->program, "");
+    for (const char* bad : {"/etc/limit.o:p", "limit.o:", ":p", ""})
+        EXPECT_THAT(refused(allow, std::string("XVETH_PROGRAM=") + bad), HasSubstr("OBJECT:PROGRAM"));
     EXPECT_THAT(refused(allow, "XVETH_PROGRAM=limit.o:p;XVETH_CONTAINER_XDP=free"), HasSubstr("contradicts"));
 }
 

@@ -31,8 +31,14 @@ const std::vector<Scenario> scenarios{
                 "allowedSources": ["10.9.0.0/16"])",
      .dual_stack = true},
     {.name = "FreeHook", .keys = R"("containerXdp": "free", "ipMasq": true)"},
+    {.name = "OperatorsProgram",
+     .keys = R"("containerXdp": "program", "containerProgram": {"object": "limit.o", "program": "xdp_limit"})"},
     {.name = "NoAddresses", .keys = R"("nic": "none", "policy": "stack")", .with_ipam = false},
     {.name = "Chained", .keys = R"("nicRequired": true)", .chained = true, .with_ipam = false},
+    {.name = "ChainedProgram",
+     .keys = R"("containerXdp": "program", "containerProgram": {"object": "plain.o", "program": "xdp_plain"})",
+     .chained = true,
+     .with_ipam = false},
     {.name = "ChainedFree", .keys = R"("containerXdp": "free")", .chained = true, .with_ipam = false},
 };
 

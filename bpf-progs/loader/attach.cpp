@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "bpf-progs/loader/bpffs.hpp"
+
 namespace xveth::bpf {
 namespace {
 
@@ -105,6 +107,52 @@ Result<LinkInfo> describe_link(int link_fd) {
     if (bpf_obj_get_info_by_fd(link_fd, &info, &size) != 0)
         return errno_error(errno, "ask about a link").with_code(101);
     return LinkInfo{.ifindex = info.xdp.ifindex, .program_id = info.prog_id};
+}
+
+namespace {
+
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// A link whose device is gone is what a lost DEL left.
+Result<void> remove_dead_link(const std::string& path) {
+    auto link = find_pinned_link(path);
+    if (!link) return std::move(link.error());
+    return *link && (*link)->ifindex == 0 ? detach_and_unpin(path) : ok();
+}
+
+}  // namespace
+
+Result<void> attach_and_pin(const Netns& ns, std::uint32_t ifindex, int program_fd, const std::string& path) {
+    auto scope = NetnsScope::enter(ns);
+    if (!scope) return std::move(scope.error()).or_code(101);
+    auto link = create_native_link(program_fd, ifindex);
+    if (!link) return std::move(link.error());
+    if (bpf_obj_pin(link->get(), path.c_str()) == 0) return ok();
+    if (errno != EEXIST) return errno_error(errno, "pin link " + name_of(path)).with_code(101);
+    if (auto removed = remove_dead_link(path); !removed) return removed;
+    if (bpf_obj_pin(link->get(), path.c_str()) != 0)
+        return errno_error(errno, "pin link " + name_of(path)).with_code(101);
+    return ok();
+}
+
+Result<std::optional<LinkInfo>> find_pinned_link(const std::string& path) {
+    auto link = open_pin(path);
+    if (!link && link.error().errno_value == ENOENT) return std::optional<LinkInfo>{};
+    if (!link) return std::move(link.error()).with_code(101);
+    auto info = describe_link(link->get());
+    if (!info) return std::move(info.error());
+    return std::optional{*info};
+}
+
+Result<void> detach_and_unpin(const std::string& path) {
+    auto link = open_pin(path);
+    if (!link && link.error().errno_value == ENOENT) return ok();
+    // Removing the pin alone would detach some time later, in a worker of the kernel.
+    if (link && bpf_link_detach(link->get()) != 0 && errno != ENOLINK && errno != ENODEV && errno != EOPNOTSUPP)
+        return errno_error(errno, "detach link " + name_of(path)).with_code(101);
+    auto removed = unpin_if_present(path);
+    if (!removed) return std::move(removed.error()).with_code(101);
+    return ok();
 }
 
 Result<std::uint32_t> id_of_program(int program_fd) {

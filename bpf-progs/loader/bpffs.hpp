@@ -25,6 +25,9 @@ public:
     [[nodiscard]] std::string program(const std::string& name) const { return node() + "/programs/" + name; }
     [[nodiscard]] std::string links() const { return node() + "/links"; }
     [[nodiscard]] std::string link(const std::string& pin) const { return links() + "/" + pin; }
+    // Instances of the operator's programs: whose maps are where, and the maps.
+    [[nodiscard]] std::string instances() const { return node() + "/instances"; }
+    [[nodiscard]] std::string pods() const { return bpffs_ + "/xveth/pods"; }
 
 private:
     std::string bpffs_;

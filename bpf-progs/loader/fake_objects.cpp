@@ -39,8 +39,8 @@ std::string FakeObjects::to_string() const {
     for (const auto& [device, program] : foreign_)
         out << "foreign program " << program.name << " on " << device.first << "/" << device.second << "\n";
     for (const auto& [pin, link] : links_)
-        out << "link " << pin << ": " << name_of(link.program) << " on " << link.device.first << "/"
-            << link.device.second << "\n";
+        out << "link " << pin << ": " << link.program.name << " on " << link.device.first << "/" << link.device.second
+            << "\n";
     for (const auto& [id, port] : ports_)
         out << "port " << id << ": ifindex " << port.ifindex << " flags " << port.flags << " mtu " << port.mtu
             << " mac " << mac_text(port.mac) << " host mac " << mac_text(port.host_mac) << "\n";
@@ -110,13 +110,17 @@ Result<std::uint32_t> FakeObjects::program_id(Program program) {
 std::optional<AttachedProgram> FakeObjects::owner_of(const Device& device) const {
     if (const auto found = foreign_.find(device); found != foreign_.end()) return found->second;
     for (const auto& [pin, link] : links_)
-        if (link.device == device && device.second != 0)
-            return AttachedProgram{.id = id_of(link.program), .name = name_of(link.program), .mode = "native"};
+        if (link.device == device && device.second != 0) return link.program;
     return std::nullopt;
 }
 
 Result<void> FakeObjects::attach(const Netns& ns, std::uint32_t ifindex, Program program, const std::string& pin) {
     if (auto counted = step("attach", 101); !counted) return counted;
+    return attach_program(ns, ifindex, {.id = id_of(program), .name = name_of(program), .mode = "native"}, pin);
+}
+
+Result<void> FakeObjects::attach_program(const Netns& ns, std::uint32_t ifindex, const AttachedProgram& program,
+                                         const std::string& pin) {
     auto device = device_of(ns, ifindex);
     if (!device) return std::move(device.error());
     if (const auto owner = owner_of(*device))
@@ -133,11 +137,17 @@ Result<void> FakeObjects::attach(const Netns& ns, std::uint32_t ifindex, Program
     return ok();
 }
 
+std::optional<AttachedProgram> FakeObjects::program_at(const std::string& pin) const {
+    const auto found = links_.find(pin);
+    if (found == links_.end() || found->second.device.second == 0) return std::nullopt;
+    return found->second.program;
+}
+
 Result<std::optional<LinkInfo>> FakeObjects::find_link(const std::string& pin) {
     if (auto counted = step("find_link", 101, false); !counted) return std::move(counted.error());
     const auto found = links_.find(pin);
     if (found == links_.end()) return std::optional<LinkInfo>{};
-    return std::optional{LinkInfo{.ifindex = found->second.device.second, .program_id = id_of(found->second.program)}};
+    return std::optional{LinkInfo{.ifindex = found->second.device.second, .program_id = found->second.program.id}};
 }
 
 Result<void> FakeObjects::remove_link_if_present(const std::string& pin) {

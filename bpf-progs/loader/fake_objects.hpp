@@ -43,6 +43,11 @@ public:
     void set_stats(PortId id, PortStats stats) { stats_[id] = std::move(stats); }
     [[nodiscard]] std::uint32_t generation() const { return generation_; }
     [[nodiscard]] bool loaded() const { return loaded_; }
+    // For the fake of the operator's programs, which share links and devices: without counting a call.
+    Result<void> attach_program(const Netns& ns, std::uint32_t ifindex, const AttachedProgram& program,
+                                const std::string& pin);
+    [[nodiscard]] std::optional<AttachedProgram> program_at(const std::string& pin) const;
+    void put_program_at(const std::string& pin, const AttachedProgram& program) { links_.at(pin).program = program; }
     [[nodiscard]] std::vector<IpPrefix> sources_of(PortId id) const { return prefixes_of(sources_, id); }
     [[nodiscard]] std::vector<IpPrefix> fast_to_of(PortId id) const { return prefixes_of(fast_to_, id); }
 
@@ -81,7 +86,7 @@ private:
 
     struct Link {
         Device device;
-        Program program = Program::host;
+        AttachedProgram program;
     };
 
     // Counts the call; its failure carries `code` as the kernel's objects do. `needs_load`: ENOENT before ensure_loaded().

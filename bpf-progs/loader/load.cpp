@@ -10,59 +10,20 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include "base/files.hpp"
 #include "base/scope_exit.hpp"
 #include "bpf-progs/include/abi.h"
+#include "bpf-progs/loader/log_capture.hpp"
 #include "bpf-progs/loader/map.hpp"
 #include "xv_programs.skel.h"
 
 namespace xveth::bpf {
 namespace {
 
-constexpr std::size_t log_tail = 1200;                        // bytes of libbpf's output that an error carries
 constexpr std::size_t cache_bytes_per_slot = 128;             // a cache entry on one CPU, with the allocator's share
 constexpr std::size_t cache_budget = std::size_t{64} << 20U;  // for all CPUs together
-
-// libbpf's callback has no argument of ours, and loading is single-threaded.
-thread_local std::string* captured_log = nullptr;
-
-int capture(enum libbpf_print_level level, const char* format, va_list arguments) {
-    if (level == LIBBPF_DEBUG || captured_log == nullptr) return 0;
-    char* line = nullptr;
-    if (::vasprintf(&line, format, arguments) < 0) return 0;
-    captured_log->append(line);
-    ::free(line);
-    // A verifier log has megabytes; its end says what was wrong.
-    if (captured_log->size() > 2 * log_tail) captured_log->erase(0, captured_log->size() - log_tail);
-    return 0;
-}
-
-class LogCapture {
-public:
-    LogCapture() : previous_(libbpf_set_print(capture)) { captured_log = &text_; }
-    LogCapture(const LogCapture&) = delete;
-    LogCapture& operator=(const LogCapture&) = delete;
-    ~LogCapture() {
-        captured_log = nullptr;
-        libbpf_set_print(previous_);
-    }
-    // In one line.
-    [[nodiscard]] std::string tail() const {
-        std::string tail = text_.size() > log_tail ? text_.substr(text_.size() - log_tail) : text_;
-        while (!tail.empty() && tail.back() == '\n') tail.pop_back();
-        std::replace(tail.begin(), tail.end(), '\n', '|');
-        return tail;
-    }
-
-private:
-    std::string text_;
-    libbpf_print_fn_t previous_;
-};
 
 struct Destroy {
     void operator()(::xv_programs* objects) const { xv_programs__destroy(objects); }

@@ -115,7 +115,6 @@ private:
     Result<void> forget_port_of(PortId id, std::uint32_t ifindex);
     static Result<void> remove_prefixes(PrefixMap& map, PortId id);
     Result<void> clear_counters(PortId id);
-    Result<void> remove_dead_link(const std::string& pin);
 
     PinPaths paths_;
     MappedPages node_pages_;
@@ -179,43 +178,15 @@ Result<std::span<xv_port>> PinnedObjects::ports() {
 Result<void> PinnedObjects::attach(const Netns& ns, std::uint32_t ifindex, Program program, const std::string& pin) {
     auto fd = open_pin(paths_.program(program_name(program)));
     if (!fd) return std::move(fd.error()).with_code(101);
-    auto scope = NetnsScope::enter(ns);
-    if (!scope) return std::move(scope.error()).or_code(101);
-    auto link = create_native_link(fd->get(), ifindex);
-    if (!link) return std::move(link.error());
-    if (bpf_obj_pin(link->get(), paths_.link(pin).c_str()) == 0) return ok();
-    if (errno != EEXIST) return errno_error(errno, "pin link " + pin).with_code(101);
-    if (auto removed = remove_dead_link(pin); !removed) return removed;
-    if (bpf_obj_pin(link->get(), paths_.link(pin).c_str()) != 0)
-        return errno_error(errno, "pin link " + pin).with_code(101);
-    return ok();
-}
-
-// A link whose device is gone is what a lost DEL left.
-Result<void> PinnedObjects::remove_dead_link(const std::string& pin) {
-    auto link = find_link(pin);
-    if (!link) return std::move(link.error());
-    return *link && (*link)->ifindex == 0 ? remove_link_if_present(pin) : ok();
+    return attach_and_pin(ns, ifindex, fd->get(), paths_.link(pin));
 }
 
 Result<std::optional<LinkInfo>> PinnedObjects::find_link(const std::string& pin) {
-    auto link = open_pin(paths_.link(pin));
-    if (!link && link.error().errno_value == ENOENT) return std::optional<LinkInfo>{};
-    if (!link) return std::move(link.error()).with_code(101);
-    auto info = describe_link(link->get());
-    if (!info) return std::move(info.error());
-    return std::optional{*info};
+    return find_pinned_link(paths_.link(pin));
 }
 
 Result<void> PinnedObjects::remove_link_if_present(const std::string& pin) {
-    auto link = open_pin(paths_.link(pin));
-    if (!link && link.error().errno_value == ENOENT) return ok();
-    // Removing the pin alone would detach some time later, in a worker of the kernel.
-    if (link && bpf_link_detach(link->get()) != 0 && errno != ENOLINK && errno != ENODEV && errno != EOPNOTSUPP)
-        return errno_error(errno, "detach link " + pin).with_code(101);
-    auto removed = unpin_if_present(paths_.link(pin));
-    if (!removed) return std::move(removed.error()).with_code(101);
-    return ok();
+    return detach_and_unpin(paths_.link(pin));
 }
 
 Result<std::optional<AttachedProgram>> PinnedObjects::attached_program(const Netns& ns, std::uint32_t ifindex) {

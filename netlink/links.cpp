@@ -73,6 +73,14 @@ void parse_xdp(const Attributes& xdp, Link& link) {
     link.xdp_program_id = xdp.has(IFLA_XDP_DRV_PROG_ID) ? xdp.u32(IFLA_XDP_DRV_PROG_ID) : xdp.u32(IFLA_XDP_PROG_ID);
 }
 
+void parse_kind(const Attributes& info, Link& link) {
+    link.kind = info.text(IFLA_INFO_KIND);
+    if (link.kind == "bridge") link.filters_vlans = info.nested(IFLA_INFO_DATA).u8(IFLA_BR_VLAN_FILTERING) != 0;
+    if (info.text(IFLA_INFO_SLAVE_KIND) != "bridge") return;
+    const auto port = info.nested(IFLA_INFO_SLAVE_DATA);
+    link.bridge_port = {.learning = port.u8(IFLA_BRPORT_LEARNING) != 0, .isolated = port.u8(IFLA_BRPORT_ISOLATED) != 0};
+}
+
 Result<std::optional<Link>> absence_is_nothing(Result<Received> answer) {
     if (answer) return std::optional<Link>(parse_link(*answer));
     if (answer.error().errno_value == ENODEV) return std::optional<Link>{};
@@ -101,7 +109,7 @@ Link parse_link(const Received& message) {
     Link link;
     link.index = IfIndex{static_cast<std::uint32_t>(header.ifi_index)};
     link.name = attributes.text(IFLA_IFNAME);
-    link.kind = attributes.nested(IFLA_LINKINFO).text(IFLA_INFO_KIND);
+    parse_kind(attributes.nested(IFLA_LINKINFO), link);
     if (const auto mac = attributes.bytes(IFLA_ADDRESS); mac.size() == link.mac.bytes.size())
         std::ranges::copy(mac, link.mac.bytes.begin());
     link.alias = attributes.text(IFLA_IFALIAS);

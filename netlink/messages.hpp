@@ -29,6 +29,9 @@ namespace xveth::netlink {
 [[nodiscard]] Message encode_neighbour(const Neighbour& neighbour);
 [[nodiscard]] std::optional<Neighbour> parse_neighbour(const Received& message);
 
+// bridge.cpp
+[[nodiscard]] Message encode_create_bridge(const BridgeSpec& spec);
+
 // ethtool.cpp
 [[nodiscard]] Message encode_set_features(std::uint16_t family, IfIndex device, const std::vector<Feature>& features);
 

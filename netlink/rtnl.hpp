@@ -48,6 +48,16 @@ public:
     virtual Result<std::optional<Neighbour>> find_neighbour(IfIndex device, const IpAddress& address) = 0;
     virtual Result<void> remove_neighbour_if_present(IfIndex device, const IpAddress& address) = 0;
 
+    // -- bridges of the kernel's
+    virtual Result<void> create_bridge(const BridgeSpec& spec) = 0;
+    virtual Result<void> set_master(IfIndex device, IfIndex bridge) = 0;  // none = it leaves its bridge
+    virtual Result<void> set_bridge_port(IfIndex device, const BridgePort& port) = 0;
+    virtual Result<void> add_bridge_vlan(IfIndex port, const BridgeVlan& vlan) = 0;
+    virtual Result<void> put_bridge_mac(const BridgeMac& entry) = 0;
+    // The port that `bridge` sends frames for a MAC to, if it knows one.
+    virtual Result<std::optional<IfIndex>> find_bridge_mac(IfIndex bridge, std::uint16_t vlan, const Mac& mac) = 0;
+    virtual Result<void> remove_bridge_mac_if_present(const BridgeMac& entry) = 0;
+
     // -- ethtool (genl) and netdev (genl)
     // Sets features by name; a name that the kernel or the device does not know, or that is fixed, is an error unless
     // it already has the wanted value.

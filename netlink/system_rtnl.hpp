@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rtnl by the kernel itself. One class, its functions in one file a family: links.cpp, addresses.cpp, routes.cpp,
-// neighbours.cpp, ethtool.cpp, netdev.cpp, tc.cpp, policy.cpp. Private to this folder.
+// neighbours.cpp, bridge.cpp, ethtool.cpp, netdev.cpp, tc.cpp, policy.cpp. Private to this folder.
 #pragma once
 
 #include <map>
@@ -39,6 +39,14 @@ public:
     Result<void> replace_neighbour(const Neighbour& neighbour) override;
     Result<std::optional<Neighbour>> find_neighbour(IfIndex device, const IpAddress& address) override;
     Result<void> remove_neighbour_if_present(IfIndex device, const IpAddress& address) override;
+
+    Result<void> create_bridge(const BridgeSpec& spec) override;
+    Result<void> set_master(IfIndex device, IfIndex bridge) override;
+    Result<void> set_bridge_port(IfIndex device, const BridgePort& port) override;
+    Result<void> add_bridge_vlan(IfIndex port, const BridgeVlan& vlan) override;
+    Result<void> put_bridge_mac(const BridgeMac& entry) override;
+    Result<std::optional<IfIndex>> find_bridge_mac(IfIndex bridge, std::uint16_t vlan, const Mac& mac) override;
+    Result<void> remove_bridge_mac_if_present(const BridgeMac& entry) override;
 
     Result<void> set_features(IfIndex device, const std::vector<Feature>& features) override;
     Result<std::map<std::string, FeatureState>> features(IfIndex device) override;

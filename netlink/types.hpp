@@ -16,6 +16,13 @@ enum class IfIndex : std::uint32_t { none = 0 };
 // How an XDP program sits on a device (IFLA_XDP_ATTACHED).
 enum class XdpMode : std::uint8_t { none, native, generic, offloaded, multiple };
 
+// A port of a kernel bridge.
+struct BridgePort {
+    bool learning = true;   // remembers the sources of the frames that come in
+    bool isolated = false;  // exchanges no frames with other isolated ports
+    bool operator==(const BridgePort&) const = default;
+};
+
 struct Link {
     IfIndex index = IfIndex::none;
     std::string name;
@@ -33,6 +40,8 @@ struct Link {
     IfIndex peer = IfIndex::none;               // IFLA_LINK: a veth's other end, by its ifindex in its own namespace
     std::optional<std::int32_t> peer_netns_id;  // IFLA_LINK_NETNSID; absent: the peer is in the same namespace
     IfIndex master = IfIndex::none;
+    bool filters_vlans = false;             // of a bridge
+    std::optional<BridgePort> bridge_port;  // of a port of one
     XdpMode xdp_mode = XdpMode::none;
     std::uint32_t xdp_program_id = 0;  // of the native program, else of the one that is there
 };
@@ -52,6 +61,27 @@ struct VethSpec {
     std::uint32_t mtu = 1500;
     std::uint32_t queues =
         1;  // rx = tx, both ends (kernel: numbers must be given on both, else the peer gets all CPUs)
+};
+
+// A bridge without spanning tree, multicast snooping and VLANs of its own, which speaks no ARP; down.
+struct BridgeSpec {
+    std::string name;
+    Mac mac;
+    bool filters_vlans = false;  // errno EOPNOTSUPP where the kernel was built without that
+};
+
+// A VLAN that a bridge's port is in; `own`: its frames are untagged there, and untagged frames are of it.
+struct BridgeVlan {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;
+    bool own = false;  // of a single VLAN
+};
+
+// Where a bridge finds a MAC. Added as NTF_EXT_LEARNED: it does not age, and is told from what an operator enters.
+struct BridgeMac {
+    Mac mac;
+    std::uint16_t vlan = 0;  // 0 where the bridge does not filter VLANs
+    IfIndex port = IfIndex::none;
 };
 
 // Scopes of addresses and routes: RT_SCOPE_UNIVERSE and RT_SCOPE_LINK.

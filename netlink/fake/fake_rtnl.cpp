@@ -202,6 +202,66 @@ Result<void> FakeRtnl::remove_neighbour_if_present(IfIndex device, const IpAddre
     return ok();
 }
 
+// -- bridges
+
+Result<void> FakeRtnl::create_bridge(const BridgeSpec& spec) {
+    if (auto counted = world_.step("create_bridge"); !counted) return counted;
+    return world_.create_bridge(cookie_, spec);
+}
+
+Result<void> FakeRtnl::set_master(IfIndex device, IfIndex bridge) {
+    auto at = step_at("set_master", device);
+    if (!at) return std::move(at.error());
+    world_.leave_bridge(cookie_, **at);
+    if (bridge == IfIndex::none) return ok();
+    if (space().find(bridge) == nullptr) return failure(ENODEV, "set_master");
+    (*at)->link.master = bridge;
+    (*at)->link.bridge_port.emplace();
+    return ok();
+}
+
+Result<FakeDevice*> FakeRtnl::step_at_port(const char* name, IfIndex device) {
+    auto at = step_at(name, device);
+    if (at && !(*at)->link.bridge_port) return failure(EINVAL, name);
+    return at;
+}
+
+Result<void> FakeRtnl::set_bridge_port(IfIndex device, const BridgePort& port) {
+    auto at = step_at_port("set_bridge_port", device);
+    if (!at) return std::move(at.error());
+    (*at)->link.bridge_port = port;
+    return ok();
+}
+
+Result<void> FakeRtnl::add_bridge_vlan(IfIndex port, const BridgeVlan& vlan) {
+    auto at = step_at_port("add_bridge_vlan", port);
+    if (!at) return std::move(at.error());
+    (*at)->vlans.push_back(vlan);
+    return ok();
+}
+
+Result<void> FakeRtnl::put_bridge_mac(const BridgeMac& entry) {
+    auto at = step_at_port("put_bridge_mac", entry.port);
+    if (!at) return std::move(at.error());
+    space().find((*at)->link.master)->bridge_macs[{entry.mac, entry.vlan}] = entry.port;
+    return ok();
+}
+
+Result<std::optional<IfIndex>> FakeRtnl::find_bridge_mac(IfIndex bridge, std::uint16_t vlan, const Mac& mac) {
+    auto at = step_at("find_bridge_mac", bridge);
+    if (!at) return std::move(at.error());
+    const auto found = (*at)->bridge_macs.find({mac, vlan});
+    return found == (*at)->bridge_macs.end() ? std::optional<IfIndex>{} : found->second;
+}
+
+Result<void> FakeRtnl::remove_bridge_mac_if_present(const BridgeMac& entry) {
+    if (auto counted = world_.step("remove_bridge_mac_if_present"); !counted) return counted;
+    const FakeDevice* port = space().find(entry.port);
+    FakeDevice* bridge = port == nullptr ? nullptr : space().find(port->link.master);
+    if (bridge != nullptr) bridge->bridge_macs.erase({entry.mac, entry.vlan});
+    return ok();
+}
+
 // -- ethtool and netdev
 
 Result<void> FakeRtnl::set_features(IfIndex device, const std::vector<Feature>& features) {

@@ -37,6 +37,14 @@ public:
     Result<std::optional<Neighbour>> find_neighbour(IfIndex device, const IpAddress& address) override;
     Result<void> remove_neighbour_if_present(IfIndex device, const IpAddress& address) override;
 
+    Result<void> create_bridge(const BridgeSpec& spec) override;
+    Result<void> set_master(IfIndex device, IfIndex bridge) override;
+    Result<void> set_bridge_port(IfIndex device, const BridgePort& port) override;
+    Result<void> add_bridge_vlan(IfIndex port, const BridgeVlan& vlan) override;
+    Result<void> put_bridge_mac(const BridgeMac& entry) override;
+    Result<std::optional<IfIndex>> find_bridge_mac(IfIndex bridge, std::uint16_t vlan, const Mac& mac) override;
+    Result<void> remove_bridge_mac_if_present(const BridgeMac& entry) override;
+
     Result<void> set_features(IfIndex device, const std::vector<Feature>& features) override;
     Result<std::map<std::string, FeatureState>> features(IfIndex device) override;
     Result<Channels> channels(IfIndex device) override;
@@ -52,6 +60,8 @@ private:
     FakeNamespace& space() { return world_.at(cookie_); }
     // Counts the call and finds its device; ENODEV without one.
     Result<FakeDevice*> step_at(const char* name, IfIndex device);
+    // The same for a bridge's port; EINVAL for any other device.
+    Result<FakeDevice*> step_at_port(const char* name, IfIndex device);
 
     World& world_;
     std::uint64_t cookie_;

@@ -38,6 +38,13 @@ void print(std::ostream& out, const FakeDevice& device) {
     for (const auto& [address, neighbour] : device.neighbours)
         out << "    neighbour " << address.to_string() << " " << neighbour.mac.to_string() << " state "
             << std::to_underlying(neighbour.state) << (neighbour.managed ? " managed\n" : "\n");
+    if (link.bridge_port)
+        out << "    bridge port" << (link.bridge_port->learning ? " learning" : "")
+            << (link.bridge_port->isolated ? " isolated" : "") << "\n";
+    for (const auto& vlan : device.vlans)
+        out << "    vlan " << vlan.first << "-" << vlan.last << (vlan.own ? " own\n" : "\n");
+    for (const auto& [key, port] : device.bridge_macs)
+        out << "    mac " << key.first.to_string() << " vlan " << key.second << " at " << number(port) << "\n";
     for (const auto& kind : device.qdiscs) out << "    qdisc " << kind << "\n";
     for (const auto& filter : device.filters) out << "    filter " << filter.kind << "\n";
 }
@@ -193,10 +200,36 @@ Result<void> World::create_veth(const VethSpec& spec) {
     return ok();
 }
 
+Result<void> World::create_bridge(std::uint64_t cookie, const BridgeSpec& spec) {
+    const std::string what = "create bridge " + spec.name;
+    if (at(cookie).find(spec.name) != nullptr) return errno_error(EEXIST, what).with_code(code_kernel);
+    if (spec.filters_vlans && !has_vlan_filtering) return errno_error(EOPNOTSUPP, what).with_code(code_kernel);
+    Link link;
+    link.name = spec.name;
+    link.kind = "bridge";
+    link.mac = spec.mac;
+    link.mtu = 1500;
+    link.max_mtu = 65535;
+    link.filters_vlans = spec.filters_vlans;
+    place(cookie, std::move(link)).qdiscs = {"noqueue"};
+    return ok();
+}
+
+void World::leave_bridge(std::uint64_t cookie, FakeDevice& port) {
+    if (FakeDevice* bridge = at(cookie).find(port.link.master))
+        std::erase_if(bridge->bridge_macs, [&](const auto& entry) { return entry.second == port.link.index; });
+    port.link.master = IfIndex::none;
+    port.link.bridge_port.reset();
+    port.vlans.clear();
+}
+
 void World::remove_device(std::uint64_t cookie, IfIndex index) {
     FakeNamespace& space = at(cookie);
-    const FakeDevice* device = space.find(index);
+    FakeDevice* device = space.find(index);
     if (device == nullptr) return;
+    leave_bridge(cookie, *device);
+    for (auto& [other, port] : space.devices)
+        if (port.link.master == index) leave_bridge(cookie, port);
     const IfIndex peer = device->link.peer;
     const std::uint64_t peer_namespace = device->peer_namespace;
     std::erase_if(space.routes, [&](const Route& route) { return route.device == index; });

@@ -8,7 +8,8 @@
 // It knows these facts of the kernel: ifindexes are those of a namespace; a veth's end takes its peer, routes, addresses
 // and neighbours with it; a route needs a device that is up, and is there once (EEXIST); a device that goes down loses its
 // routes; a fixed feature stays; a veth reports NDO_XMIT while its *peer* has GRO or a native program, whether or not that
-// one is up, and no XDP at all while the peer has more tx queues than it has rx queues.
+// one is up, and no XDP at all while the peer has more tx queues than it has rx queues; a bridge takes no second master's
+// port, forgets a port's MACs with it, and lets its ports go when it goes.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,8 @@ struct FakeDevice {
     std::uint64_t xdp_features = 0;  // of a device that is no veth
     std::vector<Address> addresses;
     std::map<IpAddress, Neighbour> neighbours;
+    std::vector<BridgeVlan> vlans;                                 // of a bridge's port
+    std::map<std::pair<Mac, std::uint16_t>, IfIndex> bridge_macs;  // of a bridge: MAC and VLAN to port
     std::vector<std::string> qdiscs;
     std::vector<TcFilter> filters;
     std::map<std::string, std::uint64_t> statistics;
@@ -75,6 +78,7 @@ public:
     std::vector<NftChain> ruleset;  // other people's, in the node's namespace
     std::map<IpAddress, IpPrefix> masquerades;
     bool has_nf_tables = true;
+    bool has_vlan_filtering = true;  // of bridges
     bool conntrack_loaded = false;
     bool has_xfrm_policies = false;
     bool has_fwmark_rules = false;
@@ -83,6 +87,8 @@ public:
     [[nodiscard]] Result<void> step(std::string_view name);
     FakeNamespace& at(std::uint64_t cookie) { return namespaces_.at(cookie); }
     Result<void> create_veth(const VethSpec& spec);
+    Result<void> create_bridge(std::uint64_t cookie, const BridgeSpec& spec);
+    void leave_bridge(std::uint64_t cookie, FakeDevice& port);
     void remove_device(std::uint64_t cookie, IfIndex index);
     // The link as the kernel tells it: running where its other end is up as well.
     [[nodiscard]] Link seen(const FakeDevice& device);

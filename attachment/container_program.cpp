@@ -51,6 +51,7 @@ Result<std::optional<bpf::ProgramInstance>> load_program(Node& node, AttachmentR
     auto loaded = node.path.programs.load(choice_of(*record.program), bpf::MapReuse::none, place_of(record));
     if (!loaded) return std::move(loaded.error());
     record.program->program = loaded->traits.name;
+    record.program->frags = loaded->traits.frags;
     record.program->id = loaded->id;
     return std::optional{std::move(*loaded)};
 }

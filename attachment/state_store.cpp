@@ -58,6 +58,7 @@ OrderedJson program_to_json(const ProgramRecord& program) {
     out["object"] = program.object;
     out["program"] = program.program;
     out["maps"] = program.maps;
+    out["frags"] = program.frags;
     out["id"] = program.id;
     out["nextId"] = program.next_id;
     return out;
@@ -67,6 +68,7 @@ ProgramRecord program_from_json(const Json& in) {
     return {.object = in.at("object"),
             .program = in.at("program"),
             .maps = in.at("maps"),
+            .frags = in.at("frags"),
             .id = in.at("id"),
             .next_id = in.at("nextId")};
 }

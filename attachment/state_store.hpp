@@ -32,6 +32,7 @@ struct ProgramRecord {
     std::string object;   // file
     std::string program;  // function
     std::string maps;     // directory of its maps, below pods/
+    bool frags = false;   // takes multi-buffer frames
     std::uint32_t id = 0;
     std::uint32_t next_id = 0;  // while a replacement is under way: the new one's
 };

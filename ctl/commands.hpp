@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "attachment/program_replace.hpp"
 #include "attachment/verbs.hpp"
 #include "base/result.hpp"
 
@@ -24,5 +25,10 @@ enum class Form : std::uint8_t { table, json };
 [[nodiscard]] Result<Output> examine(attachment::Node& node, Form form);
 // Takes our program off a NIC and frees its port; its pods then talk to the outside through the stack.
 [[nodiscard]] Result<Output> detach_nic(attachment::Node& node, const std::string& name);
+
+// The operator's programs at containers' ends.
+[[nodiscard]] Result<Output> list_programs(attachment::Node& node, Form form);
+// Exchanges them, all or none, for what their files hold now.
+[[nodiscard]] Result<Output> replace_programs(attachment::Node& node, const attachment::ProgramSelection& selection);
 
 }  // namespace xveth::ctl

@@ -50,6 +50,24 @@ void add_nic(CLI::App& app, std::string& name, Command& chosen) {
     detach->callback([&] { chosen = [&](attachment::Node& node) { return ctl::detach_nic(node, name); }; });
 }
 
+void add_program(CLI::App& app, attachment::ProgramSelection& selection, Command& chosen) {
+    CLI::App* program =
+        app.add_subcommand("program", "the operator's programs at containers' ends")->require_subcommand(1);
+    add_view(*program, "list", "who runs which", ctl::list_programs, chosen);
+    CLI::App* replace =
+        program->add_subcommand("replace", "exchange running programs, all or none, for what their files hold now");
+    replace->add_option("OBJECT", selection.objects,
+                        "those of these files; without: of the containers or networks named");
+    replace->add_option("--container", selection.containers, "only of these containers (CNI_CONTAINERID)");
+    replace->add_option("--network", selection.networks, "only of these networks");
+    replace->add_flag("--fresh-maps", selection.fresh_maps, "begin with empty maps, instead of keeping their content");
+    replace->callback([&] {
+        if (selection.objects.empty() && selection.containers.empty() && selection.networks.empty())
+            throw CLI::RequiredError("OBJECT, --container or --network");
+        chosen = [&](attachment::Node& node) { return ctl::replace_programs(node, selection); };
+    });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -59,10 +77,12 @@ int main(int argc, char** argv) {
     app.require_subcommand(1);
     Command chosen;
     std::string nic_name;
+    attachment::ProgramSelection selection;
     add_view(app, "stats", "what went by XDP at each port, and what did not and why", ctl::show_stats, chosen);
     add_view(app, "show", "the attachments that the node remembers", ctl::show_attachments, chosen);
     add_view(app, "doctor", "what makes a path slow or dead, and the cure", ctl::examine, chosen);
     add_nic(app, nic_name, chosen);
+    add_program(app, selection, chosen);
     try {
         app.parse(argc, argv);
         return run(chosen);

@@ -14,6 +14,10 @@ std::string attachment_name(const attachment::AttachmentKey& key) {
     return key.network + "/" + key.container_id + "/" + key.ifname;
 }
 
+std::string maps_directory(const attachment::AttachmentRecord& record) {
+    return "/sys/fs/bpf/xveth/pods/" + record.program->maps;
+}
+
 Result<std::vector<Port>> list_ports(attachment::Node& node) {
     std::vector<Port> ports;
     auto loaded = node.path.bpf.open_if_loaded();

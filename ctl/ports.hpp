@@ -28,6 +28,9 @@ struct Port {
 // "network/container/ifname"
 [[nodiscard]] std::string attachment_name(const attachment::AttachmentKey& key);
 
+// Where the maps of an attachment's program are pinned. It has one.
+[[nodiscard]] std::string maps_directory(const attachment::AttachmentRecord& record);
+
 // Empty where nothing is loaded.
 [[nodiscard]] Result<std::vector<Port>> list_ports(attachment::Node& node);
 

@@ -28,7 +28,7 @@ OrderedJson record_to_json(const AttachmentRecord& record) {
         out["program"] = {{"object", record.program->object},
                           {"program", record.program->program},
                           {"id", record.program->id},
-                          {"maps", "/sys/fs/bpf/xveth/pods/" + record.program->maps}};
+                          {"maps", maps_directory(record)}};
     out["chained"] = record.chained;
     out["complete"] = record.complete;
     return out;

@@ -10,7 +10,7 @@ import sys
 _libc = ctypes.CDLL(None, use_errno=True)
 _serial = itertools.count(1)
 _SYSCALL_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
-_MAP_LOOKUP, _PROG_LOAD, _OBJ_PIN, _OBJ_GET = 1, 5, 6, 7
+_MAP_LOOKUP, _PROG_LOAD, _OBJ_PIN, _OBJ_GET, _LINK_UPDATE = 1, 5, 6, 7, 29
 SCHED_CLS, XDP = 3, 6
 
 _EXIT = struct.pack("<BBhi", 0x95, 0, 0, 0)
@@ -54,10 +54,22 @@ def push_vlan_tag(vlan):
     return _load(SCHED_CLS, _set(2, 0x0081) + _set(3, vlan) + _call(18) + _set(0, 0) + _EXIT, "push_tag")
 
 
+def _open(path):
+    text = ctypes.create_string_buffer(path.encode())
+    return _bpf(_OBJ_GET, struct.pack("<QII", ctypes.addressof(text), 0, 0))
+
+
+def update_link(pin, program):
+    """Exchanges the program of a pinned link for another pinned one, as anybody with root's rights may."""
+    link, fd = _open(pin), _open(program)
+    _bpf(_LINK_UPDATE, struct.pack("<IIII", link, fd, 0, 0))
+    os.close(link)
+    os.close(fd)
+
+
 def read_word(path, key):
     """A 64-bit value of a pinned array map, by no other right than to open it."""
-    text = ctypes.create_string_buffer(path.encode())
-    fd = _bpf(_OBJ_GET, struct.pack("<QII", ctypes.addressof(text), 0, 0))
+    fd = _open(path)
     index, value = ctypes.create_string_buffer(struct.pack("<I", key), 4), ctypes.create_string_buffer(8)
     _bpf(_MAP_LOOKUP, struct.pack("<IIQQQ", fd, 0, ctypes.addressof(index), ctypes.addressof(value), 0))
     os.close(fd)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A program as a node's operator might install it, in versions: each counts the frames that it saw under its own number,
- * by way of a tail call, so that a lost or emptied program array is seen (entry 0). It passes everything.
+ * A program as a node's operator might install it, in versions: each counts the tests' datagrams that it saw under its
+ * own number, by way of a tail call, so that a lost or emptied program array is seen (entry 0). It passes everything.
  */
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
+#include "e2e/owner/bpf/frame.bpf.h"
+
+#define FIRST_PORT 20000 /* of e2e/lib/traffic.py: nobody's multicast is counted */
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -30,10 +31,14 @@ struct {
 
 __u64 total; /* a global variable: an internal map, with a dot in its name */
 
-static __always_inline void count(__u32 version)
+static __always_inline void count(struct xdp_md *ctx, __u32 version)
 {
 	__u64 *frames = bpf_map_lookup_elem(&seen, &version);
+	struct frame f;
 
+	frame_parse(ctx, &f);
+	if (!f.ports || f.protocol != IPPROTO_UDP || bpf_ntohs(f.ports[1]) < FIRST_PORT)
+		return;
 	if (frames)
 		__sync_fetch_and_add(frames, 1);
 	__sync_fetch_and_add(&total, 1);
@@ -53,7 +58,7 @@ struct {
 SEC(OWNER_SECTION)
 int counted(struct xdp_md *ctx)
 {
-	count(VERSION);
+	count(ctx, VERSION);
 #ifdef SECOND_MAP
 	__u32 zero = 0;
 	__u64 one = 1;
@@ -70,7 +75,7 @@ int entry(struct xdp_md *ctx)
 	return *(volatile char *)(long)ctx->data_end; /* beyond the frame */
 #endif
 	bpf_tail_call(ctx, &calls, 0);
-	count(0);
+	count(ctx, 0);
 	return XDP_PASS;
 }
 

@@ -167,8 +167,15 @@ enum xv_reason {
 	XV_PASS_CACHED,       /* a cached "stack" verdict, whose reason was counted when it was made */
 	XV_PASS_UNKNOWN_PORT, /* the device is no port (yet) */
 	XV_PASS_LINK_LOCAL,   /* source is link-local or unspecified: ND, DHCP */
+	XV_PASS_RESERVED_MAC, /* bridge: for 01:80:c2:00:00:0x, which no bridge forwards by itself */
+	XV_PASS_FLOOD,        /* bridge: for several ports, and XDP cannot reach them all with it */
 	/* dropped */
 	XV_DROP_SPOOFED = 64, /* source address is not the container's */
+	XV_DROP_BAD_SOURCE,   /* bridge: source MAC is a group's or zero */
+	XV_DROP_MAC_TAKEN,    /* bridge: source MAC is that of another port's container */
+	XV_DROP_OWN_PORT,     /* bridge: destination is at the port that the frame came from */
+	XV_DROP_ISOLATED,     /* bridge: from an isolated port to another */
+	XV_DROP_VLAN,         /* bridge: the port is not in the frame's VLAN */
 	/* the kernel could not deliver what a program redirected (tracepoint xdp_redirect_err); the frame is lost */
 	XV_ERR_NO_XMIT = 96, /* EOPNOTSUPP: target has no NDO_XMIT */
 	XV_ERR_DOWN,         /* ENETDOWN */

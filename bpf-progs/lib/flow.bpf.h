@@ -7,10 +7,10 @@
 #ifndef XVETH_FLOW_BPF_H
 #define XVETH_FLOW_BPF_H
 
+#include "bpf-progs/lib/kernel.bpf.h"
 #include "bpf-progs/lib/maps.bpf.h"
 #include "bpf-progs/lib/parse.bpf.h"
 
-#define XV_SECOND 1000000000ULL
 #define XV_UDP_NEW (30 * XV_SECOND)
 #define XV_UDP_REPLIED (180 * XV_SECOND)
 #define XV_TCP_NEW (120 * XV_SECOND)

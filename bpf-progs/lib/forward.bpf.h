@@ -3,26 +3,14 @@
 #ifndef XVETH_FORWARD_BPF_H
 #define XVETH_FORWARD_BPF_H
 
-#include <bpf/bpf_core_read.h>
-
 #include "bpf-progs/lib/flow.bpf.h"
+#include "bpf-progs/lib/kernel.bpf.h"
 #include "bpf-progs/lib/maps.bpf.h"
 #include "bpf-progs/lib/parse.bpf.h"
 #include "bpf-progs/lib/stats.bpf.h"
 
 #define XV_AF_INET 2
 #define XV_AF_INET6 10
-
-/* Only to ask whether the kernel has the field. */
-struct net_device {
-	__u32 xdp_features;
-} __attribute__((preserve_access_index));
-
-/* Linux redirects frames of several buffers since 6.3, which also brought xdp_features. Before, they would be lost. */
-static __always_inline bool xv_redirects_buffers(void)
-{
-	return bpf_core_field_exists(((struct net_device *)0)->xdp_features);
-}
 
 /* Also counts what trails the packet: the device refuses frames longer than its MTU, Ethernet header and VLAN tag. */
 static __always_inline bool xv_too_big(struct xdp_md *ctx, const struct xv_frame *f, __u32 mtu)

@@ -16,6 +16,8 @@ const char* name_of(Program program) {
             return "xv_nic";
         case Program::host:
             return "xv_host";
+        case Program::bridge:
+            return "xv_bridge";
         case Program::pod:
             break;
     }
@@ -72,6 +74,11 @@ void FakeObjects::device_gone(std::uint64_t cookie, std::uint32_t ifindex) {
     for (auto& [pin, link] : links_)
         if (link.device == device) link.device.second = 0;
     std::erase_if(targets_, [&](const auto& target) { return target.second == device; });
+}
+
+void FakeObjects::set_target(PortId id, std::optional<std::uint64_t> cookie) {
+    targets_.erase(id);
+    if (cookie) targets_[id] = {*cookie, ports_.at(id).ifindex};
 }
 
 Result<void> FakeObjects::step(const char* name, int code, bool needs_load) {

@@ -40,6 +40,10 @@ public:
     // wants to know.
     using ProgramHook = std::function<void(std::uint64_t, std::uint32_t, const std::optional<AttachedProgram>&)>;
     void on_program(ProgramHook hook) { on_program_ = std::move(hook); }
+    // What the fake of the bridges shares: the port, and whether it is a redirect target.
+    [[nodiscard]] xv_port* port(PortId id) { return ports_.contains(id) ? &ports_.at(id) : nullptr; }
+    [[nodiscard]] const std::map<PortId, xv_port>& all_ports() const { return ports_; }
+    void set_target(PortId id, std::optional<std::uint64_t> cookie);
     void set_stats(PortId id, PortStats stats) { stats_[id] = std::move(stats); }
     [[nodiscard]] std::uint32_t generation() const { return generation_; }
     [[nodiscard]] bool loaded() const { return loaded_; }

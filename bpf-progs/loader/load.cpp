@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "bpf-progs/include/abi.h"
 #include "bpf-progs/loader/log_capture.hpp"
 #include "bpf-progs/loader/map.hpp"
+#include "bpf-progs/loader/object_file.hpp"
 #include "xv_programs.skel.h"
 
 namespace xveth::bpf {
@@ -33,17 +33,6 @@ struct Destroy {
 using Skeleton = std::unique_ptr<::xv_programs, Destroy>;
 using LinkHandle = std::unique_ptr<struct bpf_link, Destroy>;
 using BtfHandle = std::unique_ptr<struct btf, Destroy>;
-
-Error load_error(int err, const LogCapture& log) {
-    auto error = errno_error(err, "load the XDP programs").with_code(106);
-    if (!log.tail().empty()) error.text += " (" + log.tail() + ")";
-    if (::access("/sys/kernel/btf/vmlinux", R_OK) != 0)
-        return std::move(error).with_hint(
-            "/sys/kernel/btf/vmlinux is missing: mount sysfs, or use a kernel with CONFIG_DEBUG_INFO_BTF");
-    if (err == EPERM)
-        return std::move(error).with_hint("needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (or CAP_SYS_ADMIN)");
-    return error;
-}
 
 std::uint32_t cache_slots() {
     const std::size_t affordable = cache_budget / (cache_bytes_per_slot * possible_cpus());
@@ -68,29 +57,6 @@ Result<Skeleton> load_best(bool conntrack) {
     auto traced = load_objects(conntrack, true);
     if (traced) return traced;
     return load_objects(conntrack, false);
-}
-
-Result<void> pin(int fd, const std::string& path) {
-    if (bpf_obj_pin(fd, path.c_str()) != 0) return errno_error(errno, "pin " + path).with_code(106);
-    return ok();
-}
-
-Result<void> pin_maps(const Skeleton& objects, const std::string& dir) {
-    struct bpf_map* map = nullptr;
-    bpf_object__for_each_map(map, objects->obj) {
-        if (bpf_map__is_internal(map)) continue;  // their names hold dots, and nobody opens them
-        if (auto pinned = pin(bpf_map__fd(map), dir + "/" + bpf_map__name(map)); !pinned) return pinned;
-    }
-    return ok();
-}
-
-Result<void> pin_programs(const Skeleton& objects, const std::string& dir) {
-    struct bpf_program* program = nullptr;
-    bpf_object__for_each_program(program, objects->obj) {
-        if (bpf_program__fd(program) < 0) continue;
-        if (auto pinned = pin(bpf_program__fd(program), dir + "/" + bpf_program__name(program)); !pinned) return pinned;
-    }
-    return ok();
 }
 
 // Attaches xv_redirect_err; false where that is not possible.
@@ -121,8 +87,8 @@ Result<void> describe_node(const Skeleton& objects, bool traced) {
 Result<void> stage(const Skeleton& objects, const std::string& dir) {
     for (const char* below : {"/maps", "/programs", "/links"})
         if (auto made = make_directories(dir + below, 0700); !made) return std::move(made.error()).or_code(106);
-    if (auto pinned = pin_maps(objects, dir + "/maps"); !pinned) return pinned;
-    if (auto pinned = pin_programs(objects, dir + "/programs"); !pinned) return pinned;
+    if (auto pinned = pin_maps(objects->obj, dir + "/maps"); !pinned) return pinned;
+    if (auto pinned = pin_programs(objects->obj, dir + "/programs"); !pinned) return pinned;
     return describe_node(objects, start_tracing(objects, dir + "/trace"));
 }
 

@@ -54,6 +54,18 @@ Result<bool> RawMap::next_key(const void* previous, void* key) {
     return failure(errno, "walk");
 }
 
+Result<bool> RawMap::read_some(std::optional<std::uint32_t>& position, void* keys, void* values, std::uint32_t* count) {
+    auto map = fd();
+    if (!map) return std::move(map.error());
+    std::uint32_t next = 0;
+    if (bpf_map_lookup_batch(*map, position ? &*position : nullptr, &next, keys, values, count, nullptr) == 0) {
+        position = next;
+        return true;
+    }
+    if (errno == ENOENT) return false;
+    return failure(errno, "read");
+}
+
 std::size_t possible_cpus() {
     const int cpus = libbpf_num_possible_cpus();
     return cpus > 0 ? static_cast<std::size_t>(cpus) : 1;

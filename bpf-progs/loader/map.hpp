@@ -25,6 +25,9 @@ public:
     Result<void> remove_if_present(const void* key);
     // The key after `previous` (nullptr: the first one); false at the end.
     Result<bool> next_key(const void* previous, void* key);
+    // Reads up to *count pairs of a hash map from `position` on, which is nothing at first; false at the end. Unlike
+    // next_key() it stands that the map changes meanwhile.
+    Result<bool> read_some(std::optional<std::uint32_t>& position, void* keys, void* values, std::uint32_t* count);
 
 private:
     [[nodiscard]] Error failure(int err, const char* action) const;
@@ -34,6 +37,12 @@ private:
 };
 
 [[nodiscard]] std::size_t possible_cpus();
+
+// As bpf_devmap_val: the program is a descriptor when written, and an id when read.
+struct DevmapValue {
+    std::uint32_t ifindex = 0;
+    std::uint32_t program = 0;
+};
 
 template <class Key, class Value>
 class TypedMap {
@@ -60,8 +69,24 @@ public:
             keys.push_back(key);
         }
     }
+    // All pairs of a hash map, whoever changes it meanwhile.
+    Result<std::vector<std::pair<Key, Value>>> entries() {
+        std::vector<std::pair<Key, Value>> entries;
+        std::vector<Key> keys(batch);
+        std::vector<Value> values(batch);
+        std::optional<std::uint32_t> position;
+        for (bool more = true; more;) {
+            std::uint32_t count = batch;
+            auto read = raw_.read_some(position, keys.data(), values.data(), &count);
+            if (!read) return std::move(read.error());
+            for (std::uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
+            more = *read;
+        }
+        return entries;
+    }
 
 private:
+    static constexpr std::uint32_t batch = 1024;  // more than a bucket holds
     RawMap raw_;
 };
 

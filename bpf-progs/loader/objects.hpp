@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs, maps and links of one node (a host network namespace), pinned below
 //     <bpffs>/xveth/v<layout>/<netns cookie>/
-//       maps/<map name>   programs/xv_nic, xv_host, xv_pod   links/<hex>h (host end) <hex>c (container end) nic-<ifindex>
+//       maps/<map name>   programs/xv_nic, xv_host, xv_pod, xv_bridge (bridges.hpp)   links/<hex>h (host end) <hex>c (container end) nic-<ifindex>
 //
 // `Objects` is an interface so that callers can be tested against a fake that remembers (loader/fake_objects.hpp).
 // Nothing here takes locks: callers that load, allocate or change maps hold the node lock (datapath).
@@ -24,7 +24,7 @@
 namespace xveth::bpf {
 
 enum class PortId : std::uint32_t { none = 0 };
-enum class Program : std::uint8_t { nic, host, pod };
+enum class Program : std::uint8_t { nic, host, pod, bridge };
 
 // What sits at a pinned link.
 struct LinkInfo {

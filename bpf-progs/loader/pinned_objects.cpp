@@ -30,6 +30,8 @@ std::string program_name(Program program) {
             return "xv_nic";
         case Program::host:
             return "xv_host";
+        case Program::bridge:
+            return "xv_bridge";
         case Program::pod:
             break;
     }
@@ -57,12 +59,6 @@ xv_port_prefix key_of(PortId id, const IpPrefix& prefix) {
     std::memcpy(key.addr, mapped.data(), mapped.size());
     return key;
 }
-
-// As bpf_devmap_val without a program.
-struct Target {
-    std::uint32_t ifindex = 0;
-    std::uint32_t no_program = 0;
-};
 
 void add(FastCounter& sum, const xv_counter& cpu) {
     sum.frames += cpu.frames;
@@ -120,7 +116,7 @@ private:
     MappedPages node_pages_;
     MappedPages port_pages_;
     TypedMap<std::uint32_t, std::uint32_t> port_of_{paths_.map("xv_port_of")};
-    TypedMap<std::uint32_t, Target> targets_{paths_.map("xv_ports")};
+    TypedMap<std::uint32_t, DevmapValue> targets_{paths_.map("xv_ports")};
     TypedMap<xv_addr, std::uint32_t> endpoints_{paths_.map("xv_endpoints")};
     PrefixMap sources_{paths_.map("xv_sources")};
     PrefixMap fast_to_{paths_.map("xv_fast_to")};
@@ -315,7 +311,7 @@ Result<void> PinnedObjects::free_port(PortId id) {
 
 Result<void> PinnedObjects::put_target(PortId id, std::uint32_t ifindex) {
     const auto key = static_cast<std::uint32_t>(id);
-    if (auto put = targets_.put(key, {.ifindex = ifindex, .no_program = 0}); !put)
+    if (auto put = targets_.put(key, {.ifindex = ifindex}); !put)
         return std::move(put.error()).in("make device " + std::to_string(ifindex) + " a redirect target");
     auto back = find_target(id);
     if (!back) return std::move(back.error());

@@ -317,9 +317,10 @@ TEST_F(RedirectError, AnArmedContainerGetsTheFrame) {
 }
 
 TEST(Reasons, EveryReasonHasAName) {
-    for (std::uint32_t reason = XV_PASS_NOT_IP; reason <= XV_PASS_LINK_LOCAL; ++reason)
+    for (std::uint32_t reason = XV_PASS_NOT_IP; reason <= XV_PASS_FLOOD; ++reason)
         EXPECT_EQ(reason_name(reason).substr(0, 5), "pass_") << reason;
-    EXPECT_EQ(reason_name(XV_DROP_SPOOFED), "drop_spoofed");
+    for (std::uint32_t reason = XV_DROP_SPOOFED; reason <= XV_DROP_VLAN; ++reason)
+        EXPECT_EQ(reason_name(reason).substr(0, 5), "drop_") << reason;
     for (std::uint32_t reason = XV_ERR_NO_XMIT; reason < XV_REASON_MAX; ++reason)
         EXPECT_EQ(reason_name(reason).substr(0, 6), "error_") << reason;
     EXPECT_EQ(reason_name(60), "reason_60");

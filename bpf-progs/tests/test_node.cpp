@@ -20,8 +20,6 @@
 namespace xveth::bpf::testing {
 namespace {
 
-constexpr const char* bpffs = "/run/xveth-test-bpf";
-
 // Named namespaces and the bpffs live below a /run of our own: nothing to clean up, and copies of a test do not meet.
 class PrivateRun : public ::testing::Environment {
     void SetUp() override {
@@ -147,7 +145,10 @@ void TestNode::add_wire() {
 // -- frames
 
 Outcome TestNode::run(Program program, std::uint32_t ifindex, const Bytes& frame) {
-    const char* name = program == Program::nic ? "xv_nic" : program == Program::host ? "xv_host" : "xv_pod";
+    const char* name = program == Program::nic      ? "xv_nic"
+                       : program == Program::host   ? "xv_host"
+                       : program == Program::bridge ? "xv_bridge"
+                                                    : "xv_pod";
     auto fd = open_pin(pins_ + "/programs/" + name);
     EXPECT_TRUE(fd) << fd.error().text;
     struct xdp_md context{};

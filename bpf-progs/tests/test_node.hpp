@@ -27,6 +27,8 @@ inline constexpr int xdp_drop = 1;
 inline constexpr int xdp_pass = 2;
 inline constexpr int xdp_redirect = 4;
 
+inline constexpr const char* bpffs = "/run/xveth-test-bpf";
+
 struct Outcome {
     int action = -1;
     Bytes frame;

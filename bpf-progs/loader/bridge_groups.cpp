@@ -123,7 +123,7 @@ Result<void> BridgeGroups::sync(const xv_group_key& key, const std::vector<Group
     auto known = groups_.find(key);
     if (!known) return std::move(known.error());
     xv_group group = known->value_or(xv_group{});
-    group.flags = 0;
+    const std::uint32_t flags_before = std::exchange(group.flags, 0);
     Targets all, open;
     bool isolation = false;
     for (const auto& member : members) {
@@ -133,6 +133,13 @@ Result<void> BridgeGroups::sync(const xv_group_key& key, const std::vector<Group
         if (!member.reachable) continue;
         all.emplace_back(member.port, member.ifindex);
         if (!member.isolated) open.emplace_back(member.port, member.ifindex);
+    }
+    // What a newcomer needs comes before it does, or it got frames without their tag for a moment; who is no target any
+    // more has the kernel's bridge before it is left out.
+    if (*known && (group.flags | flags_before) != flags_before) {
+        xv_group announced = **known;
+        announced.flags |= group.flags;
+        if (auto put = groups_.put(key, announced); !put) return put;
     }
     UniqueFd untag;
     if (untags) {

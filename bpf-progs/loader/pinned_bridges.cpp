@@ -109,7 +109,8 @@ private:
     Result<void> put_target(std::uint32_t id, const xv_port& port, bool vlans);
     // `leaving` counts no more.
     Result<void> sync_groups(std::uint16_t bridge, const VlanSet& vlans, PortId leaving = PortId::none);
-    static Result<void> forget_port(Fdb& fdb, std::uint32_t port);
+    // What leads to the port in one of these VLANs.
+    static Result<void> forget_port(Fdb& fdb, std::uint32_t port, const VlanSet& vlans = VlanSet{}.set());
     Result<void> collect(Fdb& fdb, BridgeId id, std::uint64_t ageing_ns, std::vector<FdbEntry>& found);
 
     PinPaths paths_;
@@ -308,7 +309,12 @@ Result<void> PinnedBridges::put_port(PortId id, const BridgePort& port) {
     **at = entry;
     VlanSet affected = vlans_of(port, vlans);
     if (*before && !moves) affected |= vlans_of(**before, vlans);
-    return sync_groups(entry.bridge, affected);
+    if (auto synced = sync_groups(entry.bridge, affected); !synced) return synced;
+    const VlanSet left = affected & ~vlans_of(port, vlans);
+    if (left.none()) return ok();
+    for (Fdb* fdb : {&static_, &learned_})
+        if (auto gone = forget_port(*fdb, number(id), left); !gone) return gone;
+    return ok();
 }
 
 Result<std::optional<BridgePort>> PinnedBridges::find_port(PortId id) {
@@ -356,11 +362,11 @@ Result<void> PinnedBridges::remove_port_if_present(PortId id) {
 
 // -- FDB
 
-Result<void> PinnedBridges::forget_port(Fdb& fdb, std::uint32_t port) {
+Result<void> PinnedBridges::forget_port(Fdb& fdb, std::uint32_t port, const VlanSet& vlans) {
     auto entries = fdb.entries();
     if (!entries) return std::move(entries.error());
     for (const auto& [key, entry] : *entries) {
-        if (static_cast<std::uint32_t>(entry.owner) != port) continue;
+        if (static_cast<std::uint32_t>(entry.owner) != port || !vlans.test(key.vlan)) continue;
         if (auto removed = fdb.remove_if_present(key); !removed) return removed;
     }
     return ok();

@@ -175,6 +175,15 @@ TEST_F(BridgeTest, VlansAreApart) {
     EXPECT_EQ(hex(outcome.frame), hex(frame(a_.mac, nic_.mac, 10)));
 }
 
+TEST_F(BridgeTest, APortThatLeavesAVlanIsForgottenThere) {
+    make_bridge(true);
+    join(a_, {.vlan = 10}, {10});
+    join(b_, {.vlan = 10}, {10});
+    expect_delivered(a_, b_, frame(a_.mac, b_.mac));
+    join(b_, {.vlan = 20}, {20});
+    expect_flooded(a_, frame(a_.mac, b_.mac));
+}
+
 TEST_F(BridgeTest, WithoutVlansTagsAreNoMatter) {
     join_all();
     expect_delivered(a_, b_, frame(a_.mac, b_.mac, 10));

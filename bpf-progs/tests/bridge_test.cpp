@@ -61,9 +61,17 @@ protected:
         EXPECT_EQ(send(in, bytes).action, xdp_drop);
         expect_counted(in, reason);
     }
+    std::uint64_t delivered() {
+        std::uint64_t frames = 0;
+        for (const TestPort* port : {&a_, &b_, &nic_}) frames += objects_->stats(port->id).value().to_port.frames;
+        return frames;
+    }
+    // Redirected, to no port in particular.
     void expect_flooded(const TestPort& in, const Bytes& bytes) {
         const auto before = objects_->stats(in.id).value().from_port.frames;
+        const auto delivered_before = delivered();
         EXPECT_EQ(send(in, bytes).action, xdp_redirect);
+        EXPECT_EQ(delivered(), delivered_before);
         EXPECT_EQ(objects_->stats(in.id).value().from_port.frames, before + 1);
     }
     // Redirected to `out` unchanged.
@@ -111,6 +119,15 @@ TEST_F(BridgeTest, AContainerSendsFromItsOwnMacAlone) {
     expect_dropped(nic_, frame(broadcast, a_.mac), XV_DROP_BAD_SOURCE);
     expect_dropped(nic_, frame(Mac{}, a_.mac), XV_DROP_BAD_SOURCE);
     expect_dropped(nic_, frame(a_.mac, b_.mac), XV_DROP_MAC_TAKEN);
+}
+
+TEST_F(BridgeTest, WhatIsTooBigForItsTargetIsTheKernelBridges) {
+    join_all();
+    set_mtu(b_, 60);  // the packet's own length
+    expect_delivered(a_, b_, frame(a_.mac, b_.mac));
+    set_mtu(b_, 59);
+    const auto sent = frame(a_.mac, b_.mac);
+    expect_passed(send(a_, sent), sent, a_, XV_PASS_TOO_BIG);
 }
 
 TEST_F(BridgeTest, ReservedAddressesAreTheKernelBridges) {

@@ -19,7 +19,7 @@ def path_of(name):
 def install(built, name=None, mode=0o644):
     """Puts a built object where containers' programs come from, as `name`; a running copy is not disturbed."""
     os.makedirs(DIRECTORY, mode=0o755, exist_ok=True)
-    path = path_of(name or f"{built}.o")
+    path = path_of(name or os.path.basename(built if os.path.isabs(built) else f"{built}.o"))
     shutil.copyfile(built if os.path.isabs(built) else object_path(built), path + ".new")
     os.chmod(path + ".new", mode)
     os.rename(path + ".new", path)

@@ -13,7 +13,7 @@ from lib.operator import DIRECTORY, asks, install, maps_of, path_of, read_words
 from lib.owner import program_on, seen_by
 from lib.stats import Watch, xvethctl
 from lib.topology import CLIENT
-from lib.traffic import UdpFlow, ping, tcp_works, udp_works
+from lib.traffic import UdpFlow, tcp_connect_fails, tcp_works, udp_works
 
 N = 20
 TX, DROP = 7, 9  # ports of e2e/owner/bpf/owner.bpf.c
@@ -221,6 +221,30 @@ def test_show_and_doctor_name_it(topology):
     assert f'"id":{program}' in xvethctl(topology.node, "show", "--json").replace(" ", "")
     said = xvethctl(topology.node, "doctor", check=False)
     assert "program of eth0" in said and "PROBLEM" not in said, said
+
+
+# -- the example
+
+@FAMILIES
+def test_example_limits_each_source(topology, family):
+    example = os.path.join(os.path.dirname(cni.BIN_DIR), "examples", "xdp-limit", "limit.o")
+    pod = attach(topology, example, "xdp_limit", families=(4, 6))
+    other = topology.attach(topology.network(families=(4, 6), subnets=["10.3.0.0/24", "fd00:3::/64"]))
+    udp_works(topology.client, pod.ns, pod.address(family), count=N)
+    hour, burst = (3600 * 10**9).to_bytes(8, "little"), (5).to_bytes(8, "little")
+    run("bpftool", "map", "update", "pinned", f"{maps_of(pod)}/limits", "key", 0, 0, 0, 0, "value", *(hour + burst))
+    for side in (topology.client, other.ns):
+        limited = read_words(f"{maps_of(pod)}/seen")[1]
+        flow = UdpFlow(side, pod.ns, pod.address(family))
+        for _ in range(5):
+            flow.request()
+        assert flow.request_is_lost(wait=0.1) and flow.request_is_lost(wait=0.1)
+        flow.close()
+        assert read_words(f"{maps_of(pod)}/seen")[1] - limited == 2
+    assert tcp_connect_fails(topology.client, pod.ns, pod.address(family), timeout=0.5)
+    run("bpftool", "map", "update", "pinned", f"{maps_of(pod)}/limits", "key", 0, 0, 0, 0, "value", *bytes(16))
+    tcp_works(topology.client, pod.ns, pod.address(family))
+    pod.runtime.check(pod).ok()
 
 
 # -- MTU

@@ -3,6 +3,9 @@
 
 #include <bpf/bpf.h>
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -80,6 +83,34 @@ Result<std::string> pin_name(const std::string& path, const struct bpf_map* map)
     return name;
 }
 
+using Handle = std::unique_ptr<struct bpf_object, CloseObject>;
+
+Handle open_object(const std::string& content, const std::string& name) {
+    LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = name.c_str());
+    return Handle{bpf_object__open_mem(content.data(), content.size(), &options)};
+}
+
+// libbpf believes what a file says of its sizes: some broken ones crash it. So a child opens it first, which has nothing
+// to lose.
+Result<void> rehearse_opening(const std::string& content, const std::string& name, const std::string& path) {
+    constexpr unsigned patience_s = 10;
+    const pid_t child = ::fork();
+    if (child < 0) return errno_error(errno, path + ": start a process that reads it").with_code(105);
+    if (child == 0) {
+        const struct rlimit no_core{};
+        ::setrlimit(RLIMIT_CORE, &no_core);
+        ::alarm(patience_s);
+        libbpf_set_print(nullptr);
+        (void)open_object(content, name);
+        ::_exit(0);
+    }
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    if (!WIFSIGNALED(status)) return ok();
+    return fault(path, "not read as a BPF object: libbpf dies of it (signal " + std::to_string(WTERMSIG(status)) + ")",
+                 "the file is broken: build and install it anew");
+}
+
 }  // namespace
 
 Result<OperatorObject> OperatorObject::open(const std::string& directory, const ProgramChoice& choice) {
@@ -87,9 +118,9 @@ Result<OperatorObject> OperatorObject::open(const std::string& directory, const 
     if (!content) return std::move(content.error());
     const std::string path = directory + "/" + choice.object;
     const std::string name = object_name(choice.object);
+    if (auto rehearsed = rehearse_opening(*content, name, path); !rehearsed) return std::move(rehearsed.error());
     const LogCapture log;
-    LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = name.c_str());
-    Handle handle{bpf_object__open_mem(content->data(), content->size(), &options)};
+    Handle handle = open_object(*content, name);
     if (!handle) {
         auto error = errno_error(errno, path + ": not read as a BPF object").with_code(105);
         error.text += said(log);

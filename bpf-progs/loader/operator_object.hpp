@@ -12,6 +12,10 @@
 
 namespace xveth::bpf {
 
+struct CloseObject {
+    void operator()(struct bpf_object* object) const { bpf_object__close(object); }
+};
+
 class OperatorObject {
 public:
     // The file `choice.object` of `directory`: a regular file of root's that nobody else may write, in a directory of the
@@ -25,10 +29,7 @@ public:
     [[nodiscard]] Result<ProgramInstance> load();
 
 private:
-    struct Close {
-        void operator()(struct bpf_object* object) const { bpf_object__close(object); }
-    };
-    using Handle = std::unique_ptr<struct bpf_object, Close>;
+    using Handle = std::unique_ptr<struct bpf_object, CloseObject>;
 
     OperatorObject(std::string path, Handle handle) : path_(std::move(path)), handle_(std::move(handle)) {}
     [[nodiscard]] Result<void> choose(const std::string& name);

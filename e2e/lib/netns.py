@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 
 from lib import sandbox
 
@@ -88,6 +89,13 @@ class Netns:
         found = self.ip_json(f"link show dev {name}")
         assert len(found) == 1, f"{name} in {self.name}: {found}"
         return found[0]
+
+    def await_carrier(self, name):
+        """The kernel notices a carrier in the background, late where namespaces come and go, and drops until then."""
+        deadline = time.monotonic() + 10
+        while self.link(name)["operstate"] != "UP":
+            assert time.monotonic() < deadline, f"{name} in {self.name} has no carrier"
+            time.sleep(0.001)
 
     def link_names(self):
         return {link["ifname"] for link in self.ip_json("link")}

@@ -80,6 +80,8 @@ class Topology:
             link set nic0 up
             route add default via {CLIENT[4]}
             route add default via {CLIENT[6]}""")
+        self.client.await_carrier("eth0")
+        self.node.await_carrier("nic0")
 
     def pins(self, kind):
         """The node's pinned objects of a folder ("maps", "links"), as {name: path}."""

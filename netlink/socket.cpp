@@ -197,4 +197,13 @@ Result<void> Socket::execute_batch(std::vector<Message>& messages, std::string_v
     return outcome;
 }
 
+Result<void> Socket::subscribe(int group) {
+    if (::setsockopt(fd(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) == 0) return ok();
+    return errno_error(errno, "subscribe to netlink group " + std::to_string(group)).with_code(code_kernel);
+}
+
+Result<std::vector<Received>> Socket::take_notices(std::string_view what) { return receive(MSG_DONTWAIT, what); }
+
+int Socket::fd() const { return nl_socket_get_fd(socket_.get()); }
+
 }  // namespace xveth::netlink

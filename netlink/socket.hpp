@@ -31,6 +31,11 @@ public:
     // Sends several messages at once (an nfnetlink batch: all of them take effect or none) and takes all the answers; the
     // first error counts.
     [[nodiscard]] Result<void> execute_batch(std::vector<Message>& messages, std::string_view what);
+    // Hears what the kernel tells everybody of `group` (RTNLGRP_*); such a socket is for nothing else.
+    [[nodiscard]] Result<void> subscribe(int group);
+    // The next of it; nothing when there is nothing yet. errno_value is ENOBUFS when some was lost.
+    [[nodiscard]] Result<std::vector<Received>> take_notices(std::string_view what);
+    [[nodiscard]] int fd() const;
 
 private:
     struct Free {

@@ -26,6 +26,9 @@ enum {
 	XV_CACHE_SLOTS = 4096,  /* per CPU, direct-mapped; a power of two; fewer where there are hundreds of CPUs */
 	XV_FLOW_BUCKETS = 4096, /* generation buckets of the flow table; power of two */
 	XV_STACK_SLOTS = 65536, /* UDP flows that the stack began; power of two */
+	XV_MAX_CHAINS = 256,    /* chain ids 1 … XV_MAX_CHAINS - 1; 0 = none */
+	XV_CHAIN_SLOTS = 16,    /* functions of one chain; a power of two */
+	XV_CHAIN_NAME = 64,     /* with the 0 at its end */
 };
 
 /* xv_port_info (ARRAY, mmapable): what a port is. ifindex 0 = the id is free. */
@@ -35,9 +38,10 @@ enum xv_port_flags {
 	XV_PORT_SPOOFCHECK = 1 << 2,
 	XV_PORT_EXTRA_SOURCES = 1 << 3, /* has entries in xv_sources */
 	XV_PORT_FAST_TO = 1 << 4,       /* has entries in xv_fast_to */
-	XV_PORT_TARGET = 1 << 5,    /* can take redirected frames: it is in xv_ports and the kernel reports NDO_XMIT */
-	XV_PORT_PROTECTED = 1 << 6, /* frames for it pass through the functions of its chain first */
-	XV_PORT_ISOLATED = 1 << 7,  /* bridge: no frames to or from other isolated ports */
+	XV_PORT_TARGET = 1 << 5,     /* can take redirected frames: it is in xv_ports and the kernel reports NDO_XMIT */
+	XV_PORT_PROTECTED = 1 << 6,  /* frames for it pass through the functions of its chain first */
+	XV_PORT_ISOLATED = 1 << 7,   /* bridge: no frames to or from other isolated ports */
+	XV_PORT_STACK_PATH = 1 << 8, /* protected: what the chain cannot carry is delivered, instead of dropped */
 };
 
 struct xv_port {
@@ -119,6 +123,46 @@ struct xv_flow {
 XV_ASSERT_SIZE(struct xv_flow, 32);
 
 /*
+ * xv_chains (ARRAY, mmapable, index chain id): functions that frames for a protected container pass through, in order of
+ * position. A slot is written by one 64-bit store: programs see each change as a whole. Slots are in
+ * no order; a function that joins moves none of the others.
+ */
+enum xv_slot_state {
+	XV_SLOT_FREE = 0,
+	XV_SLOT_LIVE = 1,
+	XV_SLOT_GONE = 2, /* the function is away or cannot take frames: on_failure says what becomes of them */
+};
+
+enum xv_on_failure { XV_ON_FAILURE_DROP = 0, XV_ON_FAILURE_BYPASS = 1 };
+
+struct xv_chain_slot {
+	__u32 port;      /* a port whose chain and position are these; another one counts as gone */
+	__u16 position;  /* 1 … 65535, no two alike in a chain */
+	__u8 state;      /* enum xv_slot_state */
+	__u8 on_failure; /* enum xv_on_failure */
+};
+XV_ASSERT_SIZE(struct xv_chain_slot, 8);
+
+struct xv_chain {
+	struct xv_chain_slot slots[XV_CHAIN_SLOTS];
+	__u32 reserved[2];
+	char name[XV_CHAIN_NAME]; /* "" = the id is free */
+};
+XV_ASSERT_SIZE(struct xv_chain, 200);
+
+/*
+ * xv_hops (PERCPU_ARRAY, index chain id * XV_CHAIN_SLOTS + slot): what happened at a function to frames of its chain. What
+ * is in, and neither out nor dropped, the function dropped or kept, or it is on its way.
+ */
+struct xv_hop {
+	__u64 in;      /* sent to the function */
+	__u64 out;     /* came back, and went on to the next function or to the container */
+	__u64 dropped; /* came back, and could not go on; the reason is counted at the function's port */
+	__u64 zero;
+};
+XV_ASSERT_SIZE(struct xv_hop, 32);
+
+/*
  * xv_counters (PERCPU_ARRAY, index port id): frames that the fast path carried.
  * Port 0, XV_TO_PORT: frames that reached any container by xv_pod, which cannot know its port: an ifindex means nothing
  * outside its namespace.
@@ -170,12 +214,17 @@ enum xv_reason {
 	XV_PASS_RESERVED_MAC, /* bridge: for 01:80:c2:00:00:0x, which no bridge forwards by itself */
 	XV_PASS_FLOOD,        /* bridge: for several ports, and XDP cannot reach them all with it */
 	/* dropped */
-	XV_DROP_SPOOFED = 64, /* source address is not the container's */
-	XV_DROP_BAD_SOURCE,   /* bridge: source MAC is a group's or zero */
-	XV_DROP_MAC_TAKEN,    /* bridge: source MAC is that of another port's container */
-	XV_DROP_OWN_PORT,     /* bridge: destination is at the port that the frame came from */
-	XV_DROP_ISOLATED,     /* bridge: from an isolated port to another */
-	XV_DROP_VLAN,         /* bridge: the port is not in the frame's VLAN */
+	XV_DROP_SPOOFED = 64,  /* source address is not the container's */
+	XV_DROP_BAD_SOURCE,    /* bridge: source MAC is a group's or zero */
+	XV_DROP_MAC_TAKEN,     /* bridge: source MAC is that of another port's container */
+	XV_DROP_OWN_PORT,      /* bridge: destination is at the port that the frame came from */
+	XV_DROP_ISOLATED,      /* bridge: from an isolated port to another */
+	XV_DROP_VLAN,          /* bridge: the port is not in the frame's VLAN */
+	XV_DROP_CHAIN_EMPTY,   /* for a protected container whose chain has no function */
+	XV_DROP_CHAIN_GONE,    /* the next function of the chain is gone, and its onFailure is drop */
+	XV_DROP_CHAIN_TARGET,  /* the protected container cannot take redirected frames now */
+	XV_DROP_CHAIN_TOO_BIG, /* larger than the MTU of the next function or container */
+	XV_DROP_CHAIN_STACK,   /* the stack would deliver to a protected container what a chain cannot carry */
 	/* the kernel could not deliver what a program redirected (tracepoint xdp_redirect_err); the frame is lost */
 	XV_ERR_NO_XMIT = 96, /* EOPNOTSUPP: target has no NDO_XMIT */
 	XV_ERR_DOWN,         /* ENETDOWN */

@@ -3,6 +3,7 @@
 #ifndef XVETH_FORWARD_BPF_H
 #define XVETH_FORWARD_BPF_H
 
+#include "bpf-progs/lib/chain.bpf.h"
 #include "bpf-progs/lib/flow.bpf.h"
 #include "bpf-progs/lib/kernel.bpf.h"
 #include "bpf-progs/lib/maps.bpf.h"
@@ -52,6 +53,7 @@ static __always_inline int xv_forward(struct xdp_md *ctx, const struct xv_frame 
 		((struct ipv6hdr *)(eth + 1))->hop_limit--;
 	xv_count_fast(route->port, XV_TO_PORT, bytes);
 	xv_count_fast(in_port, XV_FROM_PORT, bytes);
+	xv_count_hop(route->hop, XV_HOP_IN);
 	return XDP_REDIRECT;
 }
 

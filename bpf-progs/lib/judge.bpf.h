@@ -108,6 +108,26 @@ static __always_inline bool xv_find_ends(const struct xv_frame *f, struct xv_cas
 	return c->nic ? !c->ends.src : c->ends.src == c->in_id;
 }
 
+/* The way to a protected container begins at a function. */
+static __always_inline int xv_route_chain(const struct xv_port *port, struct xv_route *route)
+{
+	__u32 next = xv_chain_next(port->chain, 0), id = XV_NEXT_PORT(next);
+	struct xv_port *to;
+
+	if (xv_next_drop(next) || !id)
+		return xv_next_drop(next);
+	to = bpf_map_lookup_elem(&xv_port_info, &id);
+	if (!to)
+		return XV_DROP_CHAIN_GONE;
+	route->port = id;
+	route->hop = xv_next_hop(port->chain, next);
+	if (to->mtu < route->mtu)
+		route->mtu = to->mtu;
+	__builtin_memcpy(route->macs.dst, to->mac, sizeof(to->mac));
+	__builtin_memcpy(route->macs.src, to->host_mac, sizeof(to->host_mac));
+	return 0;
+}
+
 static __always_inline int xv_route_local(const struct xv_case *c, struct xv_route *route)
 {
 	__u32 id = c->ends.dst;
@@ -121,7 +141,7 @@ static __always_inline int xv_route_local(const struct xv_case *c, struct xv_rou
 	route->mtu = port->mtu;
 	__builtin_memcpy(route->macs.dst, port->mac, sizeof(port->mac));
 	__builtin_memcpy(route->macs.src, port->host_mac, sizeof(port->host_mac));
-	return 0;
+	return port->flags & XV_PORT_PROTECTED ? xv_route_chain(port, route) : 0;
 }
 
 /* A container's flow to beyond the node may begin on the fast path only where no translation is wanted. */
@@ -251,6 +271,10 @@ static __always_inline int xv_judge_flow(struct xdp_md *ctx, struct xv_frame *f,
 	}
 	if (!obstacle)
 		obstacle = xv_find_route(ctx, f, c);
+	if (obstacle >= XV_DROP_SPOOFED) {
+		xv_count_reason(c->in_id, obstacle);
+		return XDP_DROP;
+	}
 	return c->of.live ? xv_carry(ctx, f, c, obstacle) : xv_begin(ctx, f, c, obstacle);
 }
 

@@ -64,6 +64,21 @@ struct {
 } xv_node SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, XV_MAX_CHAINS);
+	__type(key, __u32);
+	__type(value, struct xv_chain);
+} xv_chains SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, XV_MAX_CHAINS *XV_CHAIN_SLOTS);
+	__type(key, __u32);
+	__type(value, struct xv_hop);
+} xv_hops SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, XV_MAX_FLOWS);
 	__type(key, struct xv_flow_key);

@@ -47,6 +47,7 @@ struct xv_frame {
 struct xv_route {
 	__u32 port;
 	__u32 mtu;
+	__u32 hop; /* of a function of a chain: its index in xv_hops; 0 = none */
 	struct xv_macs macs;
 };
 

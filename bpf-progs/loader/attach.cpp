@@ -5,6 +5,8 @@
 #include <bpf/libbpf.h>
 #include <linux/if_link.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "bpf-progs/loader/bpffs.hpp"
@@ -72,18 +74,23 @@ Result<std::optional<AttachedProgram>> query_program(std::uint32_t ifindex) {
                                                                                         : "native")};
 }
 
-Result<bool> query_tcx(std::uint32_t ifindex) {
-    // BPF_TCX_INGRESS and BPF_TCX_EGRESS, which headers before Linux 6.6 lack. The device goes where others have a
-    // descriptor: the kernel keeps both in a union.
-    constexpr int tcx_ingress = 46;
-    constexpr int tcx_egress = 47;
-    for (const int hook : {tcx_ingress, tcx_egress}) {
-        std::uint32_t count = 0;
-        const int err =
-            bpf_prog_query(static_cast<int>(ifindex), static_cast<bpf_attach_type>(hook), 0, nullptr, nullptr, &count);
+namespace {
+
+// BPF_TCX_INGRESS and BPF_TCX_EGRESS, which headers before Linux 6.6 lack.
+constexpr auto tcx_ingress = static_cast<bpf_attach_type>(46);
+constexpr auto tcx_egress = static_cast<bpf_attach_type>(47);
+
+}  // namespace
+
+Result<bool> query_tcx(std::uint32_t ifindex, std::uint32_t own) {
+    // The device goes where others have a descriptor: the kernel keeps both in a union. It holds 64 programs at most.
+    for (const auto hook : {tcx_ingress, tcx_egress}) {
+        std::array<std::uint32_t, 64> ids{};
+        std::uint32_t count = ids.size();
+        const int err = bpf_prog_query(static_cast<int>(ifindex), hook, 0, nullptr, ids.data(), &count);
         if (err == -EINVAL || err == -ENOENT) continue;  // an older kernel; nobody was ever there
         if (err != 0) return errno_error(-err, "ask for the tcx programs of " + device(ifindex)).with_code(101);
-        if (count != 0) return true;
+        if (std::any_of(ids.begin(), ids.begin() + count, [&](std::uint32_t id) { return id != own; })) return true;
     }
     return false;
 }
@@ -120,6 +127,15 @@ Result<void> remove_dead_link(const std::string& path) {
     return *link && (*link)->ifindex == 0 ? detach_and_unpin(path) : ok();
 }
 
+Result<void> pin_link(const UniqueFd& link, const std::string& path) {
+    if (bpf_obj_pin(link.get(), path.c_str()) == 0) return ok();
+    if (errno != EEXIST) return errno_error(errno, "pin link " + name_of(path)).with_code(101);
+    if (auto removed = remove_dead_link(path); !removed) return removed;
+    if (bpf_obj_pin(link.get(), path.c_str()) != 0)
+        return errno_error(errno, "pin link " + name_of(path)).with_code(101);
+    return ok();
+}
+
 }  // namespace
 
 Result<void> attach_and_pin(const Netns& ns, std::uint32_t ifindex, int program_fd, const std::string& path) {
@@ -127,12 +143,20 @@ Result<void> attach_and_pin(const Netns& ns, std::uint32_t ifindex, int program_
     if (!scope) return std::move(scope.error()).or_code(101);
     auto link = create_native_link(program_fd, ifindex);
     if (!link) return std::move(link.error());
-    if (bpf_obj_pin(link->get(), path.c_str()) == 0) return ok();
-    if (errno != EEXIST) return errno_error(errno, "pin link " + name_of(path)).with_code(101);
-    if (auto removed = remove_dead_link(path); !removed) return removed;
-    if (bpf_obj_pin(link->get(), path.c_str()) != 0)
-        return errno_error(errno, "pin link " + name_of(path)).with_code(101);
-    return ok();
+    return pin_link(*link, path);
+}
+
+Result<void> attach_egress_and_pin(const Netns& ns, std::uint32_t ifindex, int program_fd, const std::string& path) {
+    auto scope = NetnsScope::enter(ns);
+    if (!scope) return std::move(scope.error()).or_code(101);
+    const UniqueFd link{bpf_link_create(program_fd, static_cast<int>(ifindex), tcx_egress, nullptr)};
+    if (link.valid()) return pin_link(link, path);
+    if (errno == EINVAL)
+        return Error{.code = 106,
+                     .errno_value = EINVAL,
+                     .text = "attach tc to " + device(ifindex) + ": this kernel has no tcx hooks",
+                     .hint = "chains need Linux 6.6"};
+    return errno_error(errno, "attach tc to " + device(ifindex)).with_code(101);
 }
 
 Result<std::optional<LinkInfo>> find_pinned_link(const std::string& path) {

@@ -18,6 +18,10 @@ const char* name_of(Program program) {
             return "xv_host";
         case Program::bridge:
             return "xv_bridge";
+        case Program::function:
+            return "xv_function";
+        case Program::egress:
+            return "xv_egress";
         case Program::pod:
             break;
     }
@@ -45,11 +49,19 @@ std::string FakeObjects::to_string() const {
             << "\n";
     for (const auto& [id, port] : ports_)
         out << "port " << id << ": ifindex " << port.ifindex << " flags " << port.flags << " mtu " << port.mtu
-            << " mac " << mac_text(port.mac) << " host mac " << mac_text(port.host_mac) << "\n";
+            << " mac " << mac_text(port.mac) << " host mac " << mac_text(port.host_mac) << " chain " << port.chain
+            << " position " << port.position << "\n";
     for (const auto& [id, device] : targets_) out << "target " << id << ": ifindex " << device.second << "\n";
     for (const auto& [address, id] : endpoints_) out << "endpoint " << address.to_string() << ": port " << id << "\n";
     for (const auto& [id, prefix] : sources_) out << "source " << prefix.to_string() << " of port " << id << "\n";
     for (const auto& [id, prefix] : fast_to_) out << "fast to " << prefix.to_string() << " for port " << id << "\n";
+    for (const auto& [id, chain] : chains_) {
+        out << "chain " << static_cast<std::uint16_t>(id) << ": " << std::data(chain.name) << "\n";
+        for (const auto& slot : chain.slots)
+            if (slot.state != XV_SLOT_FREE)
+                out << "  position " << slot.position << ": port " << slot.port << " state " << int{slot.state}
+                    << " on failure " << int{slot.on_failure} << "\n";
+    }
     return out.str();
 }
 
@@ -117,7 +129,7 @@ Result<std::uint32_t> FakeObjects::program_id(Program program) {
 std::optional<AttachedProgram> FakeObjects::owner_of(const Device& device) const {
     if (const auto found = foreign_.find(device); found != foreign_.end()) return found->second;
     for (const auto& [pin, link] : links_)
-        if (link.device == device && device.second != 0) return link.program;
+        if (link.device == device && device.second != 0 && link.program.name != "xv_egress") return link.program;
     return std::nullopt;
 }
 
@@ -312,6 +324,54 @@ Result<void> FakeObjects::put_source(PortId id, const IpPrefix& prefix) {
 Result<void> FakeObjects::put_fast_to(PortId id, const IpPrefix& prefix) {
     if (auto counted = step("put_fast_to", 102); !counted) return counted;
     fast_to_.emplace(id, prefix.network());
+    return ok();
+}
+
+// -- chains
+
+Result<std::vector<std::pair<ChainId, xv_chain>>> FakeObjects::list_chains() {
+    if (auto counted = step("list_chains", 102); !counted) return std::move(counted.error());
+    return std::vector<std::pair<ChainId, xv_chain>>{chains_.begin(), chains_.end()};
+}
+
+Result<ChainId> FakeObjects::allocate_chain(const std::string& name) {
+    if (auto counted = step("allocate_chain", 102); !counted) return std::move(counted.error());
+    ChainId id{1};
+    while (chains_.contains(id)) id = ChainId{static_cast<std::uint16_t>(static_cast<std::uint16_t>(id) + 1)};
+    name.copy(std::data(chains_[id].name), XV_CHAIN_NAME - 1);
+    return id;
+}
+
+Result<xv_chain*> FakeObjects::chain_at(ChainId id) {
+    const auto found = chains_.find(id);
+    if (found == chains_.end()) return errno_error(EINVAL, "no such chain").with_code(102);
+    return &found->second;
+}
+
+Result<void> FakeObjects::put_chain_slot(ChainId id, std::uint32_t index, const xv_chain_slot& slot) {
+    if (auto counted = step("put_chain_slot", 102); !counted) return counted;
+    auto chain = chain_at(id);
+    if (!chain) return std::move(chain.error());
+    (*chain)->slots[index] = slot;
+    return ok();
+}
+
+Result<void> FakeObjects::free_chain(ChainId id) {
+    if (auto counted = step("free_chain", 102); !counted) return counted;
+    chains_.erase(id);
+    return ok();
+}
+
+Result<HopStats> FakeObjects::hop_stats(ChainId, std::uint32_t) {
+    if (auto counted = step("hop_stats", 102); !counted) return std::move(counted.error());
+    return HopStats{};
+}
+
+Result<void> FakeObjects::attach_egress(const Netns& ns, std::uint32_t ifindex, const std::string& pin) {
+    if (auto counted = step("attach_egress", 101); !counted) return counted;
+    auto device = device_of(ns, ifindex);
+    if (!device) return std::move(device.error());
+    links_[pin] = {.device = *device, .program = {.id = id_of(Program::egress), .name = "xv_egress", .mode = "tc"}};
     return ok();
 }
 

@@ -81,6 +81,12 @@ public:
     Result<void> remove_endpoint_if_of(const IpAddress& address, PortId id) override;
     Result<void> put_source(PortId id, const IpPrefix& prefix) override;
     Result<void> put_fast_to(PortId id, const IpPrefix& prefix) override;
+    Result<std::vector<std::pair<ChainId, xv_chain>>> list_chains() override;
+    Result<ChainId> allocate_chain(const std::string& name) override;
+    Result<void> put_chain_slot(ChainId id, std::uint32_t index, const xv_chain_slot& slot) override;
+    Result<void> free_chain(ChainId id) override;
+    Result<HopStats> hop_stats(ChainId id, std::uint32_t index) override;
+    Result<void> attach_egress(const Netns& ns, std::uint32_t ifindex, const std::string& pin) override;
     Result<void> bump_generation() override;
     Result<PortStats> stats(PortId id) override;
 
@@ -96,6 +102,7 @@ private:
     // Counts the call; its failure carries `code` as the kernel's objects do. `needs_load`: ENOENT before ensure_loaded().
     Result<void> step(const char* name, int code, bool needs_load = true);
     static Result<Device> device_of(const Netns& ns, std::uint32_t ifindex);
+    Result<xv_chain*> chain_at(ChainId id);
     [[nodiscard]] std::optional<AttachedProgram> owner_of(const Device& device) const;
     [[nodiscard]] static std::vector<IpPrefix> prefixes_of(const Prefixes& prefixes, PortId id);
     Result<xv_port*> port_at(PortId id);
@@ -119,6 +126,7 @@ private:
     Prefixes sources_;
     Prefixes fast_to_;
     std::map<PortId, PortStats> stats_;
+    std::map<ChainId, xv_chain> chains_;
 };
 
 }  // namespace xveth::bpf

@@ -24,7 +24,8 @@
 namespace xveth::bpf {
 
 enum class PortId : std::uint32_t { none = 0 };
-enum class Program : std::uint8_t { nic, host, pod, bridge };
+enum class ChainId : std::uint16_t { none = 0 };
+enum class Program : std::uint8_t { nic, host, pod, bridge, function, egress };
 
 // What sits at a pinned link.
 struct LinkInfo {
@@ -48,6 +49,10 @@ struct PortStats {
     FastCounter to_port;
     FastCounter from_port;
     std::map<std::uint32_t, std::uint64_t> reasons;  // enum xv_reason -> frames, all CPUs added up
+};
+
+struct HopStats {
+    std::uint64_t in = 0, out = 0, dropped = 0;
 };
 
 class Objects {
@@ -100,6 +105,14 @@ public:
     virtual Result<void> remove_endpoint_if_of(const IpAddress& address, PortId id) = 0;
     virtual Result<void> put_source(PortId id, const IpPrefix& prefix) = 0;   // allowedSources
     virtual Result<void> put_fast_to(PortId id, const IpPrefix& prefix) = 0;  // fastPathTo
+
+    // -- chains
+    virtual Result<std::vector<std::pair<ChainId, xv_chain>>> list_chains() = 0;
+    virtual Result<ChainId> allocate_chain(const std::string& name) = 0;
+    virtual Result<void> put_chain_slot(ChainId id, std::uint32_t index, const xv_chain_slot& slot) = 0;
+    virtual Result<void> free_chain(ChainId id) = 0;
+    virtual Result<HopStats> hop_stats(ChainId id, std::uint32_t index) = 0;
+    virtual Result<void> attach_egress(const Netns& ns, std::uint32_t ifindex, const std::string& pin) = 0;
 
     // Makes every cached verdict be asked anew. Call after any change of ports or endpoints.
     virtual Result<void> bump_generation() = 0;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -32,6 +33,10 @@ std::string program_name(Program program) {
             return "xv_host";
         case Program::bridge:
             return "xv_bridge";
+        case Program::function:
+            return "xv_function";
+        case Program::egress:
+            return "xv_egress";
         case Program::pod:
             break;
     }
@@ -99,6 +104,12 @@ public:
     Result<void> put_source(PortId id, const IpPrefix& prefix) override;
     Result<void> put_fast_to(PortId id, const IpPrefix& prefix) override;
 
+    Result<std::vector<std::pair<ChainId, xv_chain>>> list_chains() override;
+    Result<ChainId> allocate_chain(const std::string& name) override;
+    Result<void> put_chain_slot(ChainId id, std::uint32_t index, const xv_chain_slot& slot) override;
+    Result<void> free_chain(ChainId id) override;
+    Result<HopStats> hop_stats(ChainId id, std::uint32_t index) override;
+    Result<void> attach_egress(const Netns& ns, std::uint32_t ifindex, const std::string& pin) override;
     Result<void> bump_generation() override;
     Result<PortStats> stats(PortId id) override;
 
@@ -109,12 +120,16 @@ private:
     Result<std::span<xv_port>> ports();
     Result<xv_port*> port_at(PortId id);
     Result<void> forget_port_of(PortId id, std::uint32_t ifindex);
+    Result<std::span<xv_chain>> chains();
+    Result<xv_chain*> chain_at(ChainId id);
     static Result<void> remove_prefixes(PrefixMap& map, PortId id);
     Result<void> clear_counters(PortId id);
 
     PinPaths paths_;
     MappedPages node_pages_;
     MappedPages port_pages_;
+    MappedPages chain_pages_;
+    PerCpuMap<std::uint32_t, xv_hop> hops_{paths_.map("xv_hops")};
     TypedMap<std::uint32_t, std::uint32_t> port_of_{paths_.map("xv_port_of")};
     TypedMap<std::uint32_t, DevmapValue> targets_{paths_.map("xv_ports")};
     TypedMap<xv_addr, std::uint32_t> endpoints_{paths_.map("xv_endpoints")};
@@ -177,6 +192,12 @@ Result<void> PinnedObjects::attach(const Netns& ns, std::uint32_t ifindex, Progr
     return attach_and_pin(ns, ifindex, fd->get(), paths_.link(pin));
 }
 
+Result<void> PinnedObjects::attach_egress(const Netns& ns, std::uint32_t ifindex, const std::string& pin) {
+    auto fd = open_pin(paths_.program(program_name(Program::egress)));
+    if (!fd) return std::move(fd.error()).with_code(101);
+    return attach_egress_and_pin(ns, ifindex, fd->get(), paths_.link(pin));
+}
+
 Result<std::optional<LinkInfo>> PinnedObjects::find_link(const std::string& pin) {
     return find_pinned_link(paths_.link(pin));
 }
@@ -194,7 +215,9 @@ Result<std::optional<AttachedProgram>> PinnedObjects::attached_program(const Net
 Result<bool> PinnedObjects::has_tcx_programs(const Netns& ns, std::uint32_t ifindex) {
     auto scope = NetnsScope::enter(ns);
     if (!scope) return std::move(scope.error()).or_code(101);
-    return query_tcx(ifindex);
+    auto own = program_id(Program::egress);
+    if (!own && own.error().errno_value != ENOENT) return std::move(own.error());
+    return query_tcx(ifindex, own.value_or(0));
 }
 
 // -- ports
@@ -378,6 +401,84 @@ Result<void> PinnedObjects::bump_generation() {
     if (!shared) return std::move(shared.error());
     std::atomic_ref{(*shared)->generation}.fetch_add(1);
     return ok();
+}
+
+// -- chains
+
+Result<std::span<xv_chain>> PinnedObjects::chains() {
+    if (auto mapped = chain_pages_.ensure_mapped(paths_.map("xv_chains"), sizeof(xv_chain) * XV_MAX_CHAINS); !mapped)
+        return std::move(mapped.error());
+    return std::span{static_cast<xv_chain*>(chain_pages_.data()), std::size_t{XV_MAX_CHAINS}};
+}
+
+Result<xv_chain*> PinnedObjects::chain_at(ChainId id) {
+    auto all = chains();
+    if (!all) return std::move(all.error());
+    const auto index = static_cast<std::uint16_t>(id);
+    if (index == 0 || index >= all->size())
+        return Error{.code = 102, .errno_value = EINVAL, .text = "no chain id " + std::to_string(index), .hint = {}};
+    return &(*all)[index];
+}
+
+Result<std::vector<std::pair<ChainId, xv_chain>>> PinnedObjects::list_chains() {
+    auto all = chains();
+    if (!all) return std::move(all.error());
+    std::vector<std::pair<ChainId, xv_chain>> used;
+    for (std::uint16_t id = 1; id < all->size(); ++id)
+        if ((*all)[id].name[0] != 0) used.emplace_back(ChainId{id}, (*all)[id]);
+    return used;
+}
+
+Result<ChainId> PinnedObjects::allocate_chain(const std::string& name) {
+    auto all = chains();
+    if (!all) return std::move(all.error());
+    if (name.empty() || name.size() >= XV_CHAIN_NAME)
+        return Error{.code = 102, .errno_value = EINVAL, .text = "a chain's name: \"" + name + "\"", .hint = {}};
+    for (std::uint16_t id = 1; id < all->size(); ++id) {
+        if ((*all)[id].name[0] != 0) continue;
+        for (std::uint32_t slot = 0; slot < XV_CHAIN_SLOTS; ++slot)
+            if (auto cleared = hops_.clear(id * XV_CHAIN_SLOTS + slot); !cleared) return std::move(cleared.error());
+        xv_chain fresh{};
+        name.copy(std::data(fresh.name), XV_CHAIN_NAME - 1);
+        (*all)[id] = fresh;
+        return ChainId{id};
+    }
+    return Error{.code = 102,
+                 .errno_value = ENOSPC,
+                 .text = "all " + std::to_string(XV_MAX_CHAINS - 1) + " chain ids are in use",
+                 .hint = {}};
+}
+
+// One store, so that a program sees the old slot or the new one. A new function counts from nothing.
+Result<void> PinnedObjects::put_chain_slot(ChainId id, std::uint32_t index, const xv_chain_slot& slot) {
+    auto chain = chain_at(id);
+    if (!chain) return std::move(chain.error());
+    xv_chain_slot& at = std::span{(*chain)->slots}[index];
+    if (at.state == XV_SLOT_FREE) {
+        auto cleared = hops_.clear(static_cast<std::uint32_t>(id) * XV_CHAIN_SLOTS + index);
+        if (!cleared) return std::move(cleared.error());
+    }
+    std::atomic_ref{*reinterpret_cast<std::uint64_t*>(&at)}.store(std::bit_cast<std::uint64_t>(slot));
+    return ok();
+}
+
+Result<void> PinnedObjects::free_chain(ChainId id) {
+    auto chain = chain_at(id);
+    if (!chain) return std::move(chain.error());
+    **chain = xv_chain{};
+    return ok();
+}
+
+Result<HopStats> PinnedObjects::hop_stats(ChainId id, std::uint32_t index) {
+    auto cpus = hops_.find(static_cast<std::uint32_t>(id) * XV_CHAIN_SLOTS + index);
+    if (!cpus) return std::move(cpus.error());
+    HopStats stats;
+    for (const auto& cpu : *cpus) {
+        stats.in += cpu.in;
+        stats.out += cpu.out;
+        stats.dropped += cpu.dropped;
+    }
+    return stats;
 }
 
 // -- counters

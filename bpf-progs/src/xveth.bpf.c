@@ -5,6 +5,8 @@
  *    wire ──► NIC ═══ redirect ═══► host end ║ pod end ──► the container's stack
  *             xv_nic                xv_host    xv_pod
  *
+ *    host end of a function: xv_function; egress of a protected container's host end: xv_egress
+ *
  * A frame is parsed, looked up in this CPU's cache of verdicts, and judged where the cache has nothing. What the fast
  * path cannot carry exactly as the kernel would is passed to the stack unmodified.
  */
@@ -18,6 +20,7 @@
 #include "bpf-progs/lib/judge.bpf.h"
 #include "bpf-progs/lib/parse.bpf.h"
 #include "bpf-progs/lib/stats.bpf.h"
+#include "bpf-progs/lib/transit.bpf.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -58,6 +61,20 @@ SEC("xdp.frags")
 int xv_host(struct xdp_md *ctx)
 {
 	return xv_receive(ctx, false);
+}
+
+SEC("xdp.frags")
+int xv_function(struct xdp_md *ctx)
+{
+	int action = xv_transit(ctx);
+
+	return action >= 0 ? action : xv_receive(ctx, false);
+}
+
+SEC("tc")
+int xv_egress(struct __sk_buff *skb)
+{
+	return xv_guard(skb);
 }
 
 SEC("xdp.frags")

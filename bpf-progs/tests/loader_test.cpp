@@ -76,7 +76,7 @@ TEST_F(Loader, EveryXdpProgramTakesFragmentedFrames) {
         ++seen;
         EXPECT_STREQ(bpf_program__section_name(program), "xdp.frags") << bpf_program__name(program);
     }
-    EXPECT_EQ(seen, 3);
+    EXPECT_EQ(seen, 4);
     xv_programs__destroy(objects);
 }
 

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "attachment/add_chained.hpp"
+#include "attachment/chains.hpp"
 #include "attachment/container_program.hpp"
 #include "attachment/lifecycle.hpp"
 #include "attachment/verbs.hpp"
@@ -70,7 +71,8 @@ Result<VethPair> create_pair(Node& node, const NetConf& conf, const AttachmentRe
 
 // Offloads before the links are up: a frame that leaves with an unfinished checksum would arrive redirected with it.
 Result<void> set_up_links(Node& node, const NetConf& conf, Container& container, const VethPair& pair) {
-    const bool container_redirects = conf.container_xdp != ContainerXdp::managed;
+    // What the stack sends a protected container is redirected to a function.
+    const bool container_redirects = conf.container_xdp != ContainerXdp::managed || conf.protected_by;
     auto& inner = *container.rtnl;
     if (auto set = inner.set_features(pair.container.index, datapath::container_end_features()); !set) return set;
     if (auto set = node.path.rtnl.set_features(pair.host.index, datapath::host_end_features(container_redirects)); !set)
@@ -183,6 +185,7 @@ Result<AttachmentRecord> new_record(const NetConf& conf, const Request& request)
     record.container_xdp = name_of(conf.container_xdp);
     record.host_end = host_end_name(record.key);
     record.ipam_type = conf.ipam_type;
+    record.chain = chain_record(conf);
     record.conf = conf.raw;
     record.args = request.args;
     return record;
@@ -196,7 +199,9 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
     if (!program) return std::move(program.error());
     auto nics = ensure_network_nics(node, conf, notes);
     if (!nics) return std::move(nics.error());
-    const std::uint32_t path_mtu = conf.mtu != 0 ? conf.mtu : nics->mtu != 0 ? nics->mtu : mtu_without_nic;
+    auto limited = mtu_in_chain(node, conf, conf.mtu != 0 ? conf.mtu : nics->mtu != 0 ? nics->mtu : mtu_without_nic);
+    if (!limited) return std::move(limited.error());
+    const std::uint32_t path_mtu = *limited;
     const std::uint32_t mtu = link_mtu(conf, path_mtu, *program && (*program)->traits.frags);
 
     // Attaching waits for the kernel twice; the IPAM plugin works meanwhile.
@@ -230,10 +235,7 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
 
 // What the configuration knows and the data path does not serve yet.
 Result<void> refuse_unserved(const NetConf& conf) {
-    const char* what = conf.mode == Mode::bridge       ? "\"mode\": \"bridge\""
-                       : conf.function_of.has_value()  ? "\"chain\""
-                       : conf.protected_by.has_value() ? "\"protectedBy\""
-                                                       : nullptr;
+    const char* what = conf.mode == Mode::bridge ? "\"mode\": \"bridge\"" : nullptr;
     if (what == nullptr) return ok();
     return Error{
         .code = 7, .errno_value = 0, .text = std::string(what) + ": not served by this version of xveth", .hint = {}};
@@ -252,11 +254,14 @@ Result<void> publish(Node& node, const NetConf& conf, const datapath::NicSet& ni
     const bool fast = may_bypass_stack(node, conf, nics, pair, notes);
     auto lock = datapath::NodeLock::acquire(node.path);
     if (!lock) return std::move(lock.error());
+    auto place = prepare_place(node, *lock, conf, pair, record);
+    if (!place) return std::move(place.error());
     const datapath::PortSpec spec{.addresses = record.addresses,
                                   .fast_to = conf.fast_path_to,
                                   .sources = conf.allowed_sources,
                                   .spoof_check = conf.spoof_check,
-                                  .fast = fast};
+                                  .fast = fast,
+                                  .place = *place};
     auto id = datapath::publish_port(node.path, *lock, pair, spec, other_holders(node, record.key));
     if (!id) return std::move(id.error());
     record.port = static_cast<std::uint32_t>(*id);
@@ -302,6 +307,7 @@ Result<CniResult> add(Node& node, const NetConf& conf, const Request& request, N
     if (!result) return result;
     record.complete = true;
     if (auto put = node.store.put(record); !put) return std::move(put.error());
+    if (auto entered = enter_chain(node, record, notes); !entered) return std::move(entered.error());
     tx.commit();
     return result;
 }

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "attachment/chains.hpp"
 #include "attachment/container_program.hpp"
 #include "base/scope_exit.hpp"
 #include "datapath/arming.hpp"
@@ -67,12 +68,15 @@ Result<void> arm_pair(Node& node, const NetConf& conf, Container& container, con
     auto nics = ensure_network_nics(node, conf, notes);
     if (!nics) return std::move(nics.error());
     const bool managed = conf.container_xdp == ContainerXdp::managed;
+    if (record.chain && pair.host.master != netlink::IfIndex::none)
+        return not_usable("host end " + pair.host.name +
+                          " is a port of a bridge, and chains are for routed containers");
     if (auto set = set_features(*container.rtnl, pair.container.index, datapath::container_end_features(),
                                 record.container_features);
         !set)
         return set;
-    if (auto set =
-            set_features(node.path.rtnl, pair.host.index, datapath::host_end_features(!managed), record.host_features);
+    if (auto set = set_features(node.path.rtnl, pair.host.index, datapath::host_end_features(!managed || record.chain),
+                                record.host_features);
         !set)
         return set;
     if (auto put = node.store.put(record); !put) return put;
@@ -114,6 +118,7 @@ Result<CniResult> add_chained(Node& node, const NetConf& conf, const Request& re
     if (auto armed = arm_pair(node, conf, container, *pair, record, notes); !armed) return std::move(armed.error());
     record.complete = true;
     if (auto put = node.store.put(record); !put) return std::move(put.error());
+    if (auto entered = enter_chain(node, record, notes); !entered) return std::move(entered.error());
     tx.commit();
     return *conf.prev_result;
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "attachment/chains.hpp"
 #include "attachment/lifecycle.hpp"
 #include "attachment/verbs.hpp"
 #include "datapath/arming.hpp"
@@ -150,7 +151,7 @@ Result<void> check_offloads(const AttachmentRecord& record, Container& container
 
 Result<void> check_arming(Node& node, const AttachmentRecord& record, Container& container, const VethPair& pair) {
     const std::string hash = record.key.hash();
-    if (auto host = check_link(node, node.path.ns, datapath::host_pin(hash), pair.host, bpf::Program::host); !host)
+    if (auto host = check_link(node, node.path.ns, datapath::host_pin(hash), pair.host, host_program(record)); !host)
         return host;
     if (record.container_xdp == "managed") {
         auto inner = check_link(node, container.ns, datapath::container_pin(hash), pair.container, bpf::Program::pod);
@@ -225,6 +226,7 @@ Result<void> check(Node& node, const NetConf& conf, const Request& request) {
     }
     if (auto checked = check_arming(node, *record, *container, *pair); !checked) return checked;
     if (auto checked = check_maps(node, *record, *pair); !checked) return checked;
+    if (auto checked = check_chain(node, *record, pair->host); !checked) return checked;
     if (auto checked = check_masquerade(node, *record); !checked) return checked;
     if (conf.ipam_type.empty() || record->chained) return ok();
     return node.ipam.check(conf, request);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attachment/chains.hpp"
 #include "attachment/container_requests.hpp"
 
 namespace xveth::attachment {
@@ -60,6 +61,7 @@ datapath::ArmSpec arm_spec(const NetConf& conf, const AttachmentRecord& record,
                            const std::optional<bpf::ProgramInstance>& program) {
     return {.pin = record.key.hash(),
             .managed = conf.container_xdp == ContainerXdp::managed,
+            .host_program = host_program(record),
             .program = program ? &*program : nullptr,
             .maps = record.program ? record.program->maps : ""};
 }

@@ -5,6 +5,7 @@
 #include "attachment/lifecycle.hpp"
 #include "attachment/verbs.hpp"
 #include "datapath/arming.hpp"
+#include "datapath/chain.hpp"
 #include "datapath/port.hpp"
 
 namespace xveth::attachment {
@@ -69,10 +70,10 @@ Result<void> collect_lost_ports(Node& node, Notes& notes) {
         if (*link) continue;
         auto addresses = datapath::addresses_of(node.path, id);
         if (!addresses) return std::move(addresses.error());
-        if (auto gone = datapath::withdraw_port(node.path, id, *addresses); !gone) return gone;
+        if (auto gone = datapath::retire_port(node.path, *lock, id, *addresses); !gone) return gone;
         notes.push_back("collected port " + std::to_string(static_cast<std::uint32_t>(id)) + ", whose device is gone");
     }
-    return ok();
+    return datapath::free_chains_without_members(node.path, *lock);
 }
 
 // Pinned links whose device is gone keep programs alive for nothing.

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "datapath/arming.hpp"
+#include "datapath/chain.hpp"
 #include "datapath/port.hpp"
 #include "datapath/veth_pair.hpp"
 
@@ -57,7 +58,20 @@ Result<void> take_down_port(Node& node, const AttachmentRecord& record) {
         if (!found) return std::move(found.error());
         addresses = std::move(*found);
     }
-    return datapath::withdraw_port(node.path, *id, addresses);
+    auto port = node.path.bpf.get_port(*id);
+    if (!port) return std::move(port.error());
+    if (port->chain == 0) return datapath::withdraw_port(node.path, *id, addresses);
+    auto lock = datapath::NodeLock::acquire(node.path);
+    if (!lock) return std::move(lock.error());
+    return datapath::retire_port(node.path, *lock, *id, addresses);
+}
+
+// What an ADD that failed before its port was published made of its chain.
+Result<void> take_down_chain(Node& node, const AttachmentRecord& record) {
+    if (!record.chain) return ok();
+    auto lock = datapath::NodeLock::acquire(node.path);
+    if (!lock) return std::move(lock.error());
+    return datapath::free_chains_without_members(node.path, *lock);
 }
 
 std::vector<netlink::Feature> as_features(const std::vector<std::pair<std::string, bool>>& recorded) {
@@ -124,6 +138,7 @@ Result<void> take_down(Node& node, const AttachmentRecord& record) {
     if (!loaded) errors.keep(std::move(loaded.error()));
     if (loaded && *loaded) {
         errors.keep(take_down_port(node, record));
+        errors.keep(take_down_chain(node, record));
         errors.keep(datapath::disarm(node.path, record.key.hash()));
     }
     errors.keep(
@@ -165,6 +180,7 @@ datapath::AddressPlan plan_addresses(const NetConf& conf, const CniResult& resul
 }
 
 std::uint32_t link_mtu(const NetConf& conf, std::uint32_t path_mtu, bool frags) {
+    if (conf.function_of || conf.protected_by) return path_mtu;  // each hop of a chain has to take every frame
     const bool ipv4_only = std::ranges::all_of(
         conf.local_subnets, [](const IpPrefix& subnet) { return subnet.address.family == Family::ipv4; });
     const bool by_default = (conf.container_xdp == ContainerXdp::managed || frags) && ipv4_only;

@@ -73,6 +73,22 @@ ProgramRecord program_from_json(const Json& in) {
             .next_id = in.at("nextId")};
 }
 
+OrderedJson chain_to_json(const ChainRecord& chain) {
+    OrderedJson out;
+    out["name"] = chain.name;
+    out["position"] = chain.position;
+    out["bypassOnFailure"] = chain.bypass_on_failure;
+    out["stackPathPasses"] = chain.stack_path_passes;
+    return out;
+}
+
+ChainRecord chain_from_json(const Json& in) {
+    return {.name = in.at("name"),
+            .position = in.at("position"),
+            .bypass_on_failure = in.at("bypassOnFailure").get<bool>(),
+            .stack_path_passes = in.at("stackPathPasses").get<bool>()};
+}
+
 std::string encode(const AttachmentRecord& record) {
     OrderedJson out;
     out["network"] = record.key.network;
@@ -96,6 +112,7 @@ std::string encode(const AttachmentRecord& record) {
     out["args"] = record.args;
     out["containerFeatures"] = features_to_json(record.container_features);
     out["hostFeatures"] = features_to_json(record.host_features);
+    if (record.chain) out["chain"] = chain_to_json(*record.chain);
     if (record.pod) out["pod"] = *record.pod;
     return dump_json(out) + "\n";
 }
@@ -129,6 +146,7 @@ AttachmentRecord decode(const Json& in) {
     record.container_features = features_from_json(in.at("containerFeatures"));
     record.host_features = features_from_json(in.at("hostFeatures"));
     if (const Json* program = find_member(in, "program")) record.program = program_from_json(*program);
+    if (const Json* chain = find_member(in, "chain")) record.chain = chain_from_json(*chain);
     if (const Json* pod = find_member(in, "pod")) record.pod = pod->get<std::string>();
     return record;
 }
@@ -235,5 +253,6 @@ Result<std::vector<std::string>> StateStore::list_lock_paths() {
 }
 
 std::string StateStore::node_lock_path() const { return directory_ + "/locks/node"; }
+std::string StateStore::agent_lock_path() const { return directory_ + "/locks/node-agent"; }
 
 }  // namespace xveth::attachment

@@ -37,6 +37,14 @@ struct ProgramRecord {
     std::uint32_t next_id = 0;  // while a replacement is under way: the new one's
 };
 
+// A place in a chain.
+struct ChainRecord {
+    std::string name;
+    std::uint16_t position = 0;      // of a function; 0 = a container that the chain protects
+    bool bypass_on_failure = false;  // of a function: else frames are dropped while it is gone
+    bool stack_path_passes = false;  // of a protected container: what no chain carries is delivered
+};
+
 // Written before anything is made (the intent: `complete` false), and again as the last step of ADD.
 struct AttachmentRecord {
     AttachmentKey key;
@@ -52,6 +60,7 @@ struct AttachmentRecord {
     std::uint32_t port = 0;  // port id; 0 = none yet
     std::vector<IpAddress> addresses;
     bool masqueraded = false;
+    std::optional<ChainRecord> chain;
     std::string ipam_type;
     std::string conf;  // the configuration that ADD got: DEL by GC frees the lease with it
     std::string args;  // CNI_ARGS of that ADD
@@ -76,6 +85,7 @@ public:
     [[nodiscard]] std::string lock_path(const AttachmentKey& key) const;  // <directory>/locks/<hash>
     Result<std::vector<std::string>> list_lock_paths();                   // of attachments
     [[nodiscard]] std::string node_lock_path() const;                     // <directory>/locks/node
+    [[nodiscard]] std::string agent_lock_path() const;                    // held by xvethd while it runs
 
 private:
     std::string directory_;

@@ -41,6 +41,16 @@ Result<FileLock> FileLock::acquire(const std::string& path, std::chrono::millise
     }
 }
 
+// Shared, so that two who look at once do not take each other for the holder.
+Result<bool> FileLock::is_held(const std::string& path) {
+    const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+    if (!fd.valid() && errno == ENOENT) return false;
+    if (!fd.valid()) return errno_error(errno, "open lock file " + path);
+    if (::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return false;
+    if (errno == EWOULDBLOCK) return true;
+    return errno_error(errno, "look at the lock " + path);
+}
+
 void FileLock::remove_file() {
     if (fd_.valid()) ::unlink(path_.c_str());
 }

@@ -15,6 +15,8 @@ class FileLock {
 public:
     // Waits at most `patience`; errno_value is EWOULDBLOCK when another process still holds it then.
     [[nodiscard]] static Result<FileLock> acquire(const std::string& path, std::chrono::milliseconds patience);
+    // Whether another process holds it now; a file that is not there is held by nobody. Makes nothing.
+    [[nodiscard]] static Result<bool> is_held(const std::string& path);
     // Removes the lock file while holding it; a waiter then makes a new one.
     void remove_file();
 

@@ -2,6 +2,7 @@
 // What xvethctl can do, as functions of a node. None of them prints.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "attachment/program_replace.hpp"
@@ -25,6 +26,10 @@ enum class Form : std::uint8_t { table, json };
 [[nodiscard]] Result<Output> examine(attachment::Node& node, Form form);
 // Takes our program off a NIC and frees its port; its pods then talk to the outside through the stack.
 [[nodiscard]] Result<Output> detach_nic(attachment::Node& node, const std::string& name);
+// Chains with their functions, and what happened at each; all of them, or the one of that name.
+[[nodiscard]] Result<Output> show_chains(attachment::Node& node, Form form, const std::string& name);
+// Gives up the place of a function that is gone: frames no longer stop there.
+[[nodiscard]] Result<Output> forget_function(attachment::Node& node, const std::string& name, std::uint16_t position);
 
 // The operator's programs at containers' ends.
 [[nodiscard]] Result<Output> list_programs(attachment::Node& node, Form form);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "attachment/chains.hpp"
 #include "attachment/json.hpp"
 #include "attachment/lifecycle.hpp"
 #include "ctl/commands.hpp"
@@ -45,7 +46,7 @@ Finding examine_program(Node& node, const Port& port) {
     if (!port.is_nic() && !port.record) return finding;  // whose link it was is on the lost record
     const auto fault = datapath::find_link_fault(
         node.path, node.path.ns, port.is_nic() ? datapath::nic_pin(index) : datapath::host_pin(port.record->key.hash()),
-        *port.link, port.is_nic() ? bpf::Program::nic : bpf::Program::host);
+        *port.link, port.is_nic() ? bpf::Program::nic : attachment::host_program(*port.record));
     finding.why = fault ? *fault : fault.error().text;
     return finding;
 }
@@ -157,6 +158,19 @@ std::optional<Finding> examine_policy(Node& node, const Port& port, const std::v
     return finding;
 }
 
+// A member of a chain is where its ADD put it.
+std::optional<Finding> examine_place(Node& node, const Port& port) {
+    if (!port.record->chain) return std::nullopt;
+    const auto& chain = *port.record->chain;
+    Finding finding{
+        .what = chain.position != 0 ? "function of chain " + chain.name : "protected by chain " + chain.name,
+        .why = {},
+        .cure = recreate};
+    const auto checked = attachment::check_chain(node, *port.record, *port.link);
+    if (!checked) finding.why = checked.error().text;
+    return finding;
+}
+
 Findings examine_port(Node& node, const Port& port, const std::vector<IfIndex>& nics) {
     if (!port.link)
         return {
@@ -175,6 +189,7 @@ Findings examine_port(Node& node, const Port& port, const std::vector<IfIndex>& 
     if (!port.record->chained) findings.push_back(examine_addresses(node, port));
     if (auto inner = examine_container_end(node, *port.record)) findings.push_back(std::move(*inner));
     if (auto inner = examine_container_program(node, *port.record)) findings.push_back(std::move(*inner));
+    if (auto place = examine_place(node, port)) findings.push_back(std::move(*place));
     if (auto policy = examine_policy(node, port, nics)) findings.push_back(std::move(*policy));
     return findings;
 }
@@ -228,6 +243,43 @@ Finding examine_conntrack(Node& node) {
     return {.what = "conntrack", .why = {}, .cure = {}};
 }
 
+std::string what_becomes_of_frames(const datapath::FunctionSlot& slot) {
+    return slot.bypass_on_failure ? "frames pass it by" : "frames of the chain are dropped";
+}
+
+Finding examine_function(const datapath::ChainView& chain, const datapath::FunctionSlot& slot) {
+    const std::string position = std::to_string(slot.position);
+    Finding finding{.what = "chain " + chain.name + ": function " + position, .why = {}, .cure = {}};
+    if (slot.state == datapath::FunctionState::gone) {
+        finding.why = "it is gone: " + what_becomes_of_frames(slot);
+        finding.cure = "start it again, or xvethctl chain forget " + chain.name + " " + position;
+    } else if (slot.state == datapath::FunctionState::disarmed) {
+        finding.why = "it runs no XDP program: " + what_becomes_of_frames(slot);
+        finding.cure = "load its program, in its container";
+    }
+    return finding;
+}
+
+Findings examine_chains(Node& node) {
+    const auto chains = datapath::list_chains(node.path);
+    if (!chains) return {{.what = "chains", .why = fault_of(chains), .cure = recreate}};
+    if (chains->empty()) return {};
+    const auto runs = attachment::agent_runs(node);
+    Findings findings{{.what = "xvethd",
+                       .why = !runs   ? fault_of(runs)
+                              : *runs ? ""
+                                      : "it does not run: a function that runs no XDP program is not noticed",
+                       .cure = "start xvethd in the node's network namespace"}};
+    for (const auto& chain : *chains) {
+        if (chain.functions.empty())
+            findings.push_back({.what = "chain " + chain.name,
+                                .why = "it has no function: what it protects gets no frame",
+                                .cure = "start a container with \"chain\": {\"name\": \"" + chain.name + "\", …}"});
+        for (const auto& slot : chain.functions) findings.push_back(examine_function(chain, slot));
+    }
+    return findings;
+}
+
 Findings examine_node(Node& node, const std::vector<AttachmentRecord>& records) {
     Findings findings{examine_conntrack(node)};
     for (const AttachmentRecord& record : records)
@@ -236,6 +288,7 @@ Findings examine_node(Node& node, const std::vector<AttachmentRecord>& records) 
                                 .why = "its ADD did not end",
                                 .cure = "the runtime's DEL removes it"});
     std::ranges::move(examine_nics(node, records), std::back_inserter(findings));
+    std::ranges::move(examine_chains(node), std::back_inserter(findings));
     return findings;
 }
 

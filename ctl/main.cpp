@@ -68,6 +68,29 @@ void add_program(CLI::App& app, attachment::ProgramSelection& selection, Command
     });
 }
 
+struct ChainArguments {
+    std::string name;
+    std::uint16_t position = 0;
+};
+
+void add_chain(CLI::App& app, ChainArguments& arguments, Command& chosen) {
+    CLI::App* chain = app.add_subcommand("chain", "chains of functions")->require_subcommand(1);
+    CLI::App* show = chain->add_subcommand("show", "functions by position, and what happened at each");
+    show->add_option("NAME", arguments.name, "one chain alone");
+    const CLI::Option* json = show->add_flag("--json")->description("print one JSON object");
+    show->callback([&, json] {
+        chosen = [&arguments, form = json->count() > 0 ? ctl::Form::json : ctl::Form::table](attachment::Node& node) {
+            return ctl::show_chains(node, form, arguments.name);
+        };
+    });
+    CLI::App* forget = chain->add_subcommand("forget", "give up the place of a function that is gone");
+    forget->add_option("NAME", arguments.name, "the chain")->required();
+    forget->add_option("POSITION", arguments.position, "the function's")->required();
+    forget->callback([&] {
+        chosen = [&](attachment::Node& node) { return ctl::forget_function(node, arguments.name, arguments.position); };
+    });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -78,9 +101,11 @@ int main(int argc, char** argv) {
     Command chosen;
     std::string nic_name;
     attachment::ProgramSelection selection;
+    ChainArguments chain_arguments;
     add_view(app, "stats", "what went by XDP at each port, and what did not and why", ctl::show_stats, chosen);
     add_view(app, "show", "the attachments that the node remembers", ctl::show_attachments, chosen);
     add_view(app, "doctor", "what makes a path slow or dead, and the cure", ctl::examine, chosen);
+    add_chain(app, chain_arguments, chosen);
     add_nic(app, nic_name, chosen);
     add_program(app, selection, chosen);
     try {

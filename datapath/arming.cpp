@@ -66,6 +66,20 @@ Result<std::string> find_link_fault(Node& node, const Netns& ns, const std::stri
 
 std::string host_pin(const std::string& hash) { return hash + "h"; }
 std::string container_pin(const std::string& hash) { return hash + "c"; }
+std::string egress_pin(const std::string& hash) { return hash + "e"; }
+
+Result<void> guard_egress(Node& node, const std::string& hash, const netlink::Link& host_end) {
+    auto attached = node.bpf.attach_egress(node.ns, static_cast<std::uint32_t>(host_end.index), egress_pin(hash));
+    if (!attached) return std::move(attached.error()).in("egress of host end " + host_end.name).or_code(101);
+    return ok();
+}
+
+Result<std::string> find_egress_fault(Node& node, const std::string& hash, const netlink::Link& host_end) {
+    auto link = node.bpf.find_link(egress_pin(hash));
+    if (!link) return std::move(link.error());
+    if (*link && (*link)->ifindex == static_cast<std::uint32_t>(host_end.index)) return std::string{};
+    return host_end.name + ": our egress program is gone: somebody removed its link, pin links/" + egress_pin(hash);
+}
 
 Result<bool> takes_redirected_frames(netlink::Rtnl& rtnl, netlink::IfIndex device) {
     auto features = rtnl.xdp_features(device);
@@ -99,7 +113,7 @@ Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, co
     if (auto inner = arm_container_end(node, container_ns, pair, spec); !inner)
         return std::move(inner.error()).in("container end " + pair.container.name).or_code(101);
     auto outer =
-        node.bpf.attach(node.ns, static_cast<std::uint32_t>(pair.host.index), bpf::Program::host, host_pin(spec.pin));
+        node.bpf.attach(node.ns, static_cast<std::uint32_t>(pair.host.index), spec.host_program, host_pin(spec.pin));
     if (!outer) return std::move(outer.error()).in("host end " + pair.host.name).or_code(101);
 
     auto takes = takes_redirected_frames(node.rtnl, pair.host.index);
@@ -115,7 +129,9 @@ Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, co
 Result<void> disarm(Node& node, const std::string& pin) {
     auto outer = node.bpf.remove_link_if_present(host_pin(pin));
     auto inner = node.bpf.remove_link_if_present(container_pin(pin));
-    return outer ? inner : outer;
+    auto egress = node.bpf.remove_link_if_present(egress_pin(pin));
+    if (!outer) return outer;
+    return inner ? egress : inner;
 }
 
 Result<void> remove_program_maps(Node& node, const std::string& hash, const std::string& directory) {

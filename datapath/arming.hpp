@@ -24,8 +24,9 @@ namespace xveth::datapath {
 struct ArmSpec {
     std::string pin;      // attachment's hash: pins "<hash>h" and "<hash>c"
     bool managed = true;  // our program on the container's end too; false: the hook is the container's
-    const bpf::ProgramInstance* program = nullptr;  // the operator's there instead
-    std::string maps;                               // the directory that its maps are pinned in
+    bpf::Program host_program = bpf::Program::host;  // or a function's
+    const bpf::ProgramInstance* program = nullptr;   // the operator's there instead
+    std::string maps;                                // the directory that its maps are pinned in
 };
 
 // Attaches xv_host at the host end, and at the container's xv_pod or the operator's program; both up, offloads set before.
@@ -37,6 +38,12 @@ struct ArmSpec {
 
 [[nodiscard]] std::string host_pin(const std::string& hash);
 [[nodiscard]] std::string container_pin(const std::string& hash);
+[[nodiscard]] std::string egress_pin(const std::string& hash);
+
+// From now on what the stack sends by `host_end` to a protected container goes through its chain. Undone by disarm().
+[[nodiscard]] Result<void> guard_egress(Node& node, const std::string& hash, const netlink::Link& host_end);
+// What is wrong with that; empty while it is in force.
+[[nodiscard]] Result<std::string> find_egress_fault(Node& node, const std::string& hash, const netlink::Link& host_end);
 
 // Removes the pins of the maps of an operator's program; success when there are none. `directory`: as on record, for when
 // the pins' own note is lost; else empty.

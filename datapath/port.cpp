@@ -15,6 +15,10 @@ bpf::xv_port describe(const VethPair& pair, const PortSpec& spec) {
     if (spec.spoof_check) port.flags |= bpf::XV_PORT_SPOOFCHECK;
     if (!spec.sources.empty()) port.flags |= bpf::XV_PORT_EXTRA_SOURCES;
     if (!spec.fast_to.empty()) port.flags |= bpf::XV_PORT_FAST_TO;
+    if (spec.place.chain != 0 && spec.place.position == 0) port.flags |= bpf::XV_PORT_PROTECTED;
+    if (spec.place.stack_path_passes) port.flags |= bpf::XV_PORT_STACK_PATH;
+    port.chain = spec.place.chain;
+    port.position = spec.place.position;
     port.mtu = std::min(pair.host.mtu, pair.container.mtu);
     std::ranges::copy(pair.container.mac.bytes, port.mac);
     std::ranges::copy(pair.host.mac.bytes, port.host_mac);

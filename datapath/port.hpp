@@ -13,12 +13,20 @@
 
 namespace xveth::datapath {
 
+// A port's place in a chain; all zero: in none.
+struct ChainPlace {
+    std::uint16_t chain = 0;         // its id
+    std::uint16_t position = 0;      // of a function; 0 = a container that the chain protects
+    bool stack_path_passes = false;  // of a protected container: what no chain carries is delivered
+};
+
 struct PortSpec {
     std::vector<IpAddress> addresses;
     std::vector<IpPrefix> fast_to;  // fastPathTo
     std::vector<IpPrefix> sources;  // allowedSources
     bool spoof_check = true;
     bool fast = true;  // policy: may bypass the stack
+    ChainPlace place;
 };
 
 // Says who holds an address: "network/container/ifname", empty when unknown.

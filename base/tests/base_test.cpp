@@ -64,6 +64,7 @@ TEST_F(Files, LockExcludesAndSurvivesRemovalOfItsFile) {
     const std::string path = dir_ + "/lock";
     auto first = FileLock::acquire(path, 0ms);
     ASSERT_TRUE(first);
+    EXPECT_TRUE(FileLock::is_held(path).value());
     auto second = FileLock::acquire(path, 20ms);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().errno_value, EWOULDBLOCK);

@@ -9,6 +9,7 @@
 namespace xveth::netlink {
 namespace {
 
+constexpr std::uint32_t limit_beside_a_program = 73138;
 constexpr std::uint64_t veth_base = xdp_act_basic | xdp_act_redirect | xdp_act_rx_sg;
 constexpr std::uint64_t xmit = xdp_act_ndo_xmit | xdp_act_ndo_xmit_sg;
 constexpr int code_kernel = 100;
@@ -243,6 +244,7 @@ Link World::seen(const FakeDevice& device) {
     const bool is_pair = link.kind == "veth";
     const FakeDevice* peer = is_pair ? at(device.peer_namespace).find(link.peer) : nullptr;
     link.running = link.up && (!is_pair || (peer != nullptr && peer->link.up));
+    if (peer != nullptr && peer->link.xdp_mode == XdpMode::native) link.max_mtu = limit_beside_a_program;
     return link;
 }
 

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import socket
+import subprocess
 import time
 
 import pytest
@@ -73,7 +74,7 @@ def wait_until(condition, what, patience=10.0):
 def udp_is_lost(client, pod, family=4, port=None):
     flow = UdpFlow(client, pod.ns, pod.address(family), port=port)
     try:
-        return flow.request_is_lost()
+        return flow.request_is_lost(wait=0.15)
     finally:
         flow.close()
 
@@ -367,6 +368,45 @@ def test_a_container_is_protected_from_its_first_frame_on(cascade):
         assert not receives(listener)
         listener.close()
     assert program_on(function.ns)
+
+
+# -- the example
+
+class ExampleFunction:
+    """A function of examples/chain at work; `end` gives its last line: frames sent on, frames dropped."""
+
+    def __init__(self, pod, *argv):
+        program, *rest = argv
+        self.process = subprocess.Popen([cni.NSENTER, f"--net={pod.ns.path}", "--", os.path.join(cni.BIN_DIR, program), *rest],
+                                        stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline().startswith("sent on ")
+
+    def end(self):
+        self.process.terminate()
+        last = self.process.communicate(timeout=10)[0].splitlines()[-1].split()
+        return int(last[2]), int(last[4])
+
+
+@FAMILIES
+def test_the_example(cascade, family):
+    """Rate limiter, filter, web server: each source has its rate, and closed ports nobody behind them."""
+    web, other = cascade.protected(), cascade.plain()
+    functions = [ExampleFunction(cascade.function(20, armed=False), "chain-filter", "80"),
+                 ExampleFunction(cascade.function(10, armed=False), "chain-limiter", "300")]
+    try:
+        address = web.address(family)
+        tcp_works(cascade.client, web.ns, address, port=80, length=20_000)
+        assert tcp_connect_fails(cascade.client, web.ns, address, port=81, timeout=0.5)
+        assert udp_is_lost(cascade.client, web, family, port=53)
+        listener = listen_udp(web.ns, address, 80)
+        with listener, open_socket(cascade.client, family_of(address), socket.SOCK_DGRAM) as flood:
+            flood.connect((address, 80))
+            for _ in range(2000):
+                flood.send(b"x" * 8)
+        tcp_works(other.ns, web.ns, address, port=80, length=20_000)  # another source, another bucket
+    finally:
+        (_, closed), (_, too_many) = [function.end() for function in functions]
+    assert closed >= 2 and too_many > 500, (closed, too_many)
 
 
 # -- configuration

@@ -40,7 +40,7 @@ static __always_inline int counted(int verdict)
 	return verdict;
 }
 
-/* False: ARP and whatever else is no IP, which is this container's own. */
+/* False: ARP and whatever else is no IP, and multicast, which are this container's own. */
 static __always_inline bool parse(struct xdp_md *ctx, struct packet *p)
 {
 	void *end = (void *)(long)ctx->data_end;
@@ -49,7 +49,7 @@ static __always_inline bool parse(struct xdp_md *ctx, struct packet *p)
 	struct ipv6hdr *ip6 = (void *)(eth + 1);
 
 	__builtin_memset(p, 0, sizeof(*p));
-	if ((void *)(ip + 1) > end)
+	if ((void *)(ip + 1) > end || eth->h_dest[0] & 1)
 		return false;
 	if (eth->h_proto == bpf_htons(ETH_P_IP)) {
 		p->source.s6_addr32[2] = bpf_htonl(0xffff);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // xvethd: the node's agent. Optional: without it containers come and go as well, and a chain notices only a function that
 // is gone. Ends on SIGTERM and SIGINT and leaves everything as it is. Exit status: 0 told to end, 1 usage, 2 failed.
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 

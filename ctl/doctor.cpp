@@ -274,7 +274,7 @@ Findings examine_chains(Node& node) {
         if (chain.functions.empty())
             findings.push_back({.what = "chain " + chain.name,
                                 .why = "it has no function: what it protects gets no frame",
-                                .cure = "start a container with \"chain\": {\"name\": \"" + chain.name + "\", …}"});
+                                .cure = R"(start a container with "chain": {"name": ")" + chain.name + R"(", …})"});
         for (const auto& slot : chain.functions) findings.push_back(examine_function(chain, slot));
     }
     return findings;

@@ -128,7 +128,7 @@ Result<std::uint32_t> find_place(Node& node, const FunctionSpec& spec, const Cha
         if (!port) return std::move(port.error());
         return is_taken(spec, holder(*port));
     }
-    const auto free = std::ranges::find(used, false);
+    const auto* const free = std::ranges::find(used, false);
     if (free != used.end()) return static_cast<std::uint32_t>(free - used.begin());
     return refusal("chain " + spec.chain + " has " + std::to_string(bpf::XV_CHAIN_SLOTS) +
                        " functions, and no room for " + place_of(spec),

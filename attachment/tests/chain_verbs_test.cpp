@@ -38,7 +38,7 @@ protected:
         return added ? Error{} : added.error();
     }
     ChainView edge() { return datapath::find_chain(node_.path, "edge").value().value_or(ChainView{}); }
-    datapath::NodeLock lock() { return std::move(datapath::NodeLock::acquire(node_.path).value()); }
+    [[nodiscard]] datapath::NodeLock lock() const { return std::move(datapath::NodeLock::acquire(node_.path).value()); }
 
     FakeNode node_;
     NetConf protected_ = conf_with(R"("protectedBy": "edge")");
@@ -123,7 +123,7 @@ TEST_F(ChainVerbs, WithXvethdAFunctionIsLiveWhenItRunsAProgram) {
     EXPECT_EQ(changes->size(), 1U);
     EXPECT_EQ(edge().functions.at(0).state, FunctionState::live);
     node_.world.set_program(cookie, static_cast<std::uint32_t>(inner.index), netlink::XdpMode::none, 0);
-    ASSERT_TRUE(datapath::note_armed_functions(node_.path, lock(), {netlink::IfIndex{9999}}).value().empty());
+    ASSERT_TRUE(datapath::note_armed_functions(node_.path, lock(), {node_.nic().link.index}).value().empty());
     ASSERT_EQ(datapath::note_armed_functions(node_.path, lock(), {}).value().size(), 1U);
     EXPECT_EQ(edge().functions.at(0).state, FunctionState::disarmed);
 }

@@ -336,8 +336,9 @@ Result<std::vector<std::pair<ChainId, xv_chain>>> FakeObjects::list_chains() {
 
 Result<ChainId> FakeObjects::allocate_chain(const std::string& name) {
     if (auto counted = step("allocate_chain", 102); !counted) return std::move(counted.error());
-    ChainId id{1};
-    while (chains_.contains(id)) id = ChainId{static_cast<std::uint16_t>(static_cast<std::uint16_t>(id) + 1)};
+    auto number = static_cast<std::uint16_t>(chains_.size() + 1);
+    while (chains_.contains(ChainId{number})) ++number;
+    const ChainId id{number};
     name.copy(std::data(chains_[id].name), XV_CHAIN_NAME - 1);
     return id;
 }

@@ -424,8 +424,8 @@ Result<std::vector<std::pair<ChainId, xv_chain>>> PinnedObjects::list_chains() {
     auto all = chains();
     if (!all) return std::move(all.error());
     std::vector<std::pair<ChainId, xv_chain>> used;
-    for (std::uint16_t id = 1; id < all->size(); ++id)
-        if ((*all)[id].name[0] != 0) used.emplace_back(ChainId{id}, (*all)[id]);
+    for (std::uint32_t id = 1; id < all->size(); ++id)
+        if ((*all)[id].name[0] != 0) used.emplace_back(ChainId{static_cast<std::uint16_t>(id)}, (*all)[id]);
     return used;
 }
 
@@ -434,14 +434,14 @@ Result<ChainId> PinnedObjects::allocate_chain(const std::string& name) {
     if (!all) return std::move(all.error());
     if (name.empty() || name.size() >= XV_CHAIN_NAME)
         return Error{.code = 102, .errno_value = EINVAL, .text = "a chain's name: \"" + name + "\"", .hint = {}};
-    for (std::uint16_t id = 1; id < all->size(); ++id) {
+    for (std::uint32_t id = 1; id < all->size(); ++id) {
         if ((*all)[id].name[0] != 0) continue;
         for (std::uint32_t slot = 0; slot < XV_CHAIN_SLOTS; ++slot)
             if (auto cleared = hops_.clear(id * XV_CHAIN_SLOTS + slot); !cleared) return std::move(cleared.error());
         xv_chain fresh{};
         name.copy(std::data(fresh.name), XV_CHAIN_NAME - 1);
         (*all)[id] = fresh;
-        return ChainId{id};
+        return ChainId{static_cast<std::uint16_t>(id)};
     }
     return Error{.code = 102,
                  .errno_value = ENOSPC,

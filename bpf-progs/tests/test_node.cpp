@@ -145,10 +145,11 @@ void TestNode::add_wire() {
 // -- frames
 
 Outcome TestNode::run(Program program, std::uint32_t ifindex, const Bytes& frame) {
-    const char* name = program == Program::nic      ? "xv_nic"
-                       : program == Program::host   ? "xv_host"
-                       : program == Program::bridge ? "xv_bridge"
-                                                    : "xv_pod";
+    const char* name = program == Program::nic        ? "xv_nic"
+                       : program == Program::host     ? "xv_host"
+                       : program == Program::bridge   ? "xv_bridge"
+                       : program == Program::function ? "xv_function"
+                                                      : "xv_pod";
     auto fd = open_pin(pins_ + "/programs/" + name);
     EXPECT_TRUE(fd) << fd.error().text;
     struct xdp_md context{};

@@ -8,7 +8,7 @@
 int main(int argc, char** argv) {
     const unsigned long long rate = argc == 2 ? std::strtoull(argv[1], nullptr, 10) : 0;
     if (rate == 0) {
-        std::fprintf(stderr, "usage: chain-limiter FRAMES_A_SECOND\n");
+        std::fputs("usage: chain-limiter FRAMES_A_SECOND\n", stderr);
         return 2;
     }
     xv_limiter* limiter = xv_limiter::open();

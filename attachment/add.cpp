@@ -228,6 +228,8 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
     if (auto set = set_up_masquerade(node, conf, plan, record); !set) return std::move(set.error());
     if (auto carrier = datapath::await_carrier(node.path, *container.rtnl, *pair); !carrier)
         return std::move(carrier.error());
+    if (auto local = datapath::await_local_routes(node.path, *container.rtnl, plan); !local)
+        return std::move(local.error());
     if (auto published = publish(node, conf, *nics, *pair, record, notes); !published)
         return std::move(published.error());
     return describe(conf, request, *pair, *ipam, plan, path_mtu);

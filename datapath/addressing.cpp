@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 namespace xveth::datapath {
 namespace {
@@ -85,6 +87,18 @@ Result<void> keep_router_advertisements(Node& node) {
         if (auto kept = node.sysctls.ensure(node.ns, name, "2"); !kept) return std::move(kept.error()).or_code(100);
     }
     return ok();
+}
+
+Result<void> await_local_route(netlink::Rtnl& rtnl, const IpAddress& address) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (;;) {
+        auto route = rtnl.route_to(address);
+        if (!route) return std::move(route.error());
+        if (*route && (*route)->local) return ok();
+        if (std::chrono::steady_clock::now() >= deadline)
+            return errno_error(ETIMEDOUT, "wait for the local route of " + address.to_string()).with_code(100);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
 }
 
 }  // namespace
@@ -184,6 +198,16 @@ Result<void> configure_host(Node& node, const VethPair& pair, const AddressPlan&
         route.device = device;
         route.scope = netlink::scope_link;
         if (auto added = node.rtnl.add_route(route); !added) return added;
+    }
+    return ok();
+}
+
+Result<void> await_local_routes(Node& node, netlink::Rtnl& container, const AddressPlan& plan) {
+    for (const auto& [prefix, gateway] : plan.addresses) {
+        if (prefix.address.family == Family::ipv4) continue;
+        if (auto local = await_local_route(container, prefix.address); !local) return local;
+        if (gateway.is_link_local()) continue;  // every device may have it: no route tells them apart
+        if (auto local = await_local_route(node.rtnl, gateway); !local) return local;
     }
     return ok();
 }

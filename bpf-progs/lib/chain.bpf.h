@@ -43,7 +43,8 @@ static __always_inline bool xv_is_present(__u32 id, __u32 chain, __u32 position)
 {
 	struct xv_port *port = bpf_map_lookup_elem(&xv_port_info, &id);
 
-	return port && port->chain == chain && port->position == position && bpf_map_lookup_elem(&xv_ports, &id);
+	return port && port->flags & XV_PORT_TARGET && port->chain == chain && port->position == position &&
+	       bpf_map_lookup_elem(&xv_ports, &id);
 }
 
 struct xv_search {

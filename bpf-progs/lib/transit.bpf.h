@@ -106,8 +106,9 @@ static __always_inline bool xv_is_of_the_link(const struct xv_headers *h)
 {
 	if (h->eth.h_proto == bpf_htons(ETH_P_ARP))
 		return true;
-	return h->eth.h_proto == bpf_htons(ETH_P_IPV6) && h->v6.nexthdr == IPPROTO_ICMPV6 && h->type >= XV_ND_FIRST &&
-	       h->type <= XV_ND_LAST;
+	/* No router has touched it: one takes from the hop limit. */
+	return h->eth.h_proto == bpf_htons(ETH_P_IPV6) && h->v6.nexthdr == IPPROTO_ICMPV6 && h->v6.hop_limit == 255 &&
+	       h->type >= XV_ND_FIRST && h->type <= XV_ND_LAST;
 }
 
 static __always_inline int xv_guard_drop(__u32 id, __u32 reason)

@@ -2,7 +2,6 @@
 #include "bench/cni.hpp"
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "bench/host_tools.hpp"
 
@@ -34,7 +33,13 @@ nlohmann::json configuration(const NetworkChoice& choice, Addresses addresses, c
         config["nic"] = choice.nic;
         config["containerXdp"] = choice.container_xdp;
     }
+    config.update(choice.keys);
     return config;
+}
+
+// Neither of the plugins' bridges ("xvbench0", "xvb-…"), nor the node's own port of one ("xvbr-…").
+bool is_host_end(const std::string& device) {
+    return device != "xvbench0" && !device.starts_with("xvb-") && !device.starts_with("xvbr-");
 }
 
 // Takes from an ADD result what the bench needs; the host's end is the veth that is in no sandbox and is no bridge.
@@ -44,7 +49,9 @@ void read_result(const std::string& text, CniNetwork::Outcome& outcome) {
     for (const auto& ip : result.value("ips", nlohmann::json::array()))
         outcome.address = ip.value("address", "").substr(0, ip.value("address", "").find('/'));
     for (const auto& interface : result.value("interfaces", nlohmann::json::array()))
-        if (interface.value("sandbox", "").empty() && interface.value("name", "") != "xvbench0")
+        if (!interface.value("sandbox", "").empty())
+            outcome.mac = interface.value("mac", "");
+        else if (is_host_end(interface.value("name", "")))
             outcome.host_end = interface.value("name", "");
 }
 
@@ -83,7 +90,8 @@ Result<CniNetwork::Outcome> CniNetwork::run(const std::string& command, const st
     if (done->status != 0)
         return Error{
             .code = 0, .errno_value = 0, .text = binary_ + " " + command + ": " + done->out + done->err, .hint = {}};
-    Outcome outcome{.milliseconds = spent.count(), .max_rss_kib = done->usage.ru_maxrss, .address = {}, .host_end = {}};
+    Outcome outcome{
+        .milliseconds = spent.count(), .max_rss_kib = done->usage.ru_maxrss, .address = {}, .host_end = {}, .mac = {}};
     read_result(done->out, outcome);
     if (command == "ADD" && (outcome.address.empty() || outcome.host_end.empty()))
         return Error{.code = 0, .errno_value = 0, .text = binary_ + ": no usable ADD result: " + done->out, .hint = {}};

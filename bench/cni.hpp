@@ -2,6 +2,7 @@
 // A CNI runtime in small: it runs the real plugin binaries as containerd would.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/netns.hpp"
@@ -17,8 +18,9 @@ enum class Peer { ptp, bridge, xveth };
 // What a container is connected with: the plugin and what distinguishes this lab's configuration.
 struct NetworkChoice {
     Peer peer = Peer::ptp;
-    std::string container_xdp = "managed";  // xveth only
-    std::string nic;                        // xveth only
+    std::string container_xdp = "managed";           // xveth only
+    std::string nic = {};                            // xveth only
+    nlohmann::json keys = nlohmann::json::object();  // further keys of the plugin object
 };
 
 // Which half of the containers' subnet: the containers that only crowd a node have addresses, and a host-local store, of
@@ -36,6 +38,7 @@ public:
         long max_rss_kib = 0;     // of the plugin and the IPAM plugin it ran
         std::string address;      // ADD: IPv4 address without prefix length
         std::string host_end;     // ADD: name of the veth end in the node
+        std::string mac;          // ADD: of the container's end
     };
     // Runs in the calling thread's network namespace: enter the node's first.
     [[nodiscard]] Result<Outcome> run(const std::string& command, const std::string& container_id,

@@ -27,14 +27,9 @@ Result<Target> prepare(const Settings& settings, const Wanted& wanted) {
     if (auto crowded = (*lab)->crowd(wanted.endpoints - 1); !crowded) return std::move(crowded.error());
     auto receiver = Receiver::attach((*container)->ns, container_device, Role::drop);
     if (!receiver) return std::move(receiver.error());
-    auto generator = Generator::create(from_client(**lab, (*container)->address), settings.flows);
-    if (!generator) return std::move(generator.error());
-    if (auto warm = warm_up(*generator); !warm) return std::move(warm.error());
-    return Target{.lab = std::move(*lab),
-                  .generator = std::move(*generator),
-                  .counter = std::move(*receiver),
-                  .helpers = {},
-                  .way = wanted.peer == Peer::xveth ? Way::xdp : Way::stack};
+    const auto route = from_client(**lab, (*container)->address);
+    return make_target(std::move(*lab), route, settings.flows, only(std::move(*receiver)),
+                       wanted.peer == Peer::xveth ? Way::xdp : Way::stack);
 }
 
 // The upper bound: the same frames end in the NIC's own program, and no plugin has a part in it.
@@ -46,13 +41,8 @@ Result<Target> prepare_nic(const Settings& settings) {
     if (!container) return std::move(container.error());
     auto receiver = Receiver::attach((*lab)->node(), nic_device, Role::drop);
     if (!receiver) return std::move(receiver.error());
-    auto generator = Generator::create(from_client(**lab, (*container)->address), settings.flows);
-    if (!generator) return std::move(generator.error());
-    return Target{.lab = std::move(*lab),
-                  .generator = std::move(*generator),
-                  .counter = std::move(*receiver),
-                  .helpers = {},
-                  .way = Way::nic};
+    const auto route = from_client(**lab, (*container)->address);
+    return make_target(std::move(*lab), route, settings.flows, only(std::move(*receiver)), Way::nic);
 }
 
 }  // namespace

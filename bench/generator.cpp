@@ -25,8 +25,7 @@ namespace xveth::bench {
 namespace {
 
 constexpr std::size_t frame_bytes = 64;
-constexpr unsigned copies = 16;     // as bpf/generator.bpf.c says
-constexpr unsigned wheel_size = 4;  // frames: 64 copies a turn, a quarter of a veth's ring
+constexpr unsigned copies = 16;  // as bpf/generator.bpf.c says
 constexpr auto wheel_device = "wheel0";
 constexpr auto return_device = "wheel1";
 constexpr std::uint16_t source_port = 10000;
@@ -93,7 +92,7 @@ void Generator::Unload::operator()(xvb_generator* object) const { xvb_generator:
 Result<Generator> Generator::create(const FrameRoute& route, unsigned flows) {
     auto ns = Netns::create();
     if (!ns) return std::move(ns.error());
-    Generator generator(std::move(*ns), build_frame(route));
+    Generator generator(std::move(*ns), build_frame(route), route.at_once / copies);
     generator.object_.reset(xvb_generator::open_and_load());
     if (!generator.object_) return errno_error(errno, "load the frame generator");
     generator.object_->data->flows = flows;
@@ -143,7 +142,7 @@ Result<void> Generator::push() const {
     sockaddr_ll to{};
     to.sll_family = AF_PACKET;
     to.sll_ifindex = static_cast<int>(*ifindex);
-    for (unsigned i = 0; i < wheel_size; ++i)
+    for (unsigned i = 0; i < frames_; ++i)
         if (::sendto(socket.get(), frame_.data(), frame_.size(), 0, reinterpret_cast<const sockaddr*>(&to),
                      sizeof(to)) < 0)
             return errno_error(errno, "put a frame into the wheel");

@@ -27,6 +27,7 @@ struct FrameRoute {
     Mac destination_mac;
     std::string source;  // IPv4 addresses
     std::string destination;
+    unsigned at_once = 64;  // frames that arrive at once, a multiple of 16; a veth's ring holds 256
 };
 
 // From the lab's client to `destination`, an address behind the node.
@@ -48,13 +49,15 @@ private:
     struct Unload {
         void operator()(xvb_generator* object) const;
     };
-    Generator(Netns wheel, std::string frame) : wheel_(std::move(wheel)), frame_(std::move(frame)) {}
+    Generator(Netns wheel, std::string frame, unsigned frames)
+        : wheel_(std::move(wheel)), frame_(std::move(frame)), frames_(frames) {}
     [[nodiscard]] Result<void> build_wheel();
     [[nodiscard]] Result<void> lead_out(const FrameRoute& route);
     [[nodiscard]] Result<void> push() const;
 
     Netns wheel_;  // a namespace without a name: it and its devices go with this
     std::string frame_;
+    unsigned frames_;  // that go round
     std::unique_ptr<xvb_generator, Unload> object_;
     UniqueFd generate_;
     UniqueFd return_;

@@ -27,6 +27,7 @@ constexpr std::array benches{
     Bench{"tx", "64-byte frames to a container that answers them by XDP_TX", bench_tx},
     Bench{"tcp", "TCP streams and request/response between containers and with a client", bench_tcp},
     Bench{"add", "time of CNI ADD and DEL", bench_add},
+    Bench{"chain", "64-byte frames through chains of 1, 2 and 4 containers", bench_chain},
 };
 
 constexpr int exit_failed = 2;

@@ -7,6 +7,7 @@
 #include <xvb_counting.skel.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "bench/topology.hpp"
 
@@ -19,6 +20,8 @@ const bpf_program* program_of(const xvb_counting& object, Role role) {
             return object.progs.xvb_drop;
         case Role::answer:
             return object.progs.xvb_answer;
+        case Role::hand_on:
+            return object.progs.xvb_hand_on;
         case Role::pass:
             break;
     }
@@ -43,10 +46,15 @@ Result<UniqueFd> attach_natively(const Netns& ns, const std::string& device, con
 
 void Receiver::Unload::operator()(xvb_counting* object) const { xvb_counting::destroy(object); }
 
-Result<Receiver> Receiver::attach(const Netns& ns, const std::string& device, Role role) {
+Result<Receiver> Receiver::attach(const Netns& ns, const std::string& device, Role role,
+                                  const std::optional<Mac>& next) {
     Receiver receiver;
     receiver.object_.reset(xvb_counting::open_and_load());
     if (!receiver.object_) return errno_error(errno, "load the receiving XDP programs");
+    if (next) {
+        std::memcpy(receiver.object_->bss->next_mac, next->bytes.data(), next->bytes.size());
+        receiver.object_->bss->has_next = true;
+    }
     auto link = attach_natively(ns, device, program_of(*receiver.object_, role));
     if (!link) return std::move(link.error());
     receiver.link_ = std::move(*link);

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/address.hpp"
 #include "base/netns.hpp"
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -17,9 +19,10 @@ struct xvb_counting;
 namespace xveth::bench {
 
 enum class Role : std::uint8_t {
-    drop,    // count datagrams and drop them
-    answer,  // count datagrams and send them back by XDP_TX
-    pass,    // leave frames to the stack
+    drop,     // count datagrams and drop them
+    answer,   // count datagrams and send them back by XDP_TX
+    pass,     // leave frames to the stack
+    hand_on,  // count datagrams and hand them on by XDP_TX, as a function of a chain does
 };
 
 // Attaches in native mode; the program goes with the link. Asks for the mode in so many words: with none in the flags, a
@@ -29,7 +32,9 @@ enum class Role : std::uint8_t {
 // A program on a device until the end of its life.
 class Receiver {
 public:
-    [[nodiscard]] static Result<Receiver> attach(const Netns& ns, const std::string& device, Role role);
+    // `next`: of Role::hand_on, whose MAC the datagrams get as destination; nothing: unchanged.
+    [[nodiscard]] static Result<Receiver> attach(const Netns& ns, const std::string& device, Role role,
+                                                 const std::optional<Mac>& next = {});
     // Datagrams counted since the start, by CPU.
     [[nodiscard]] Result<std::vector<std::uint64_t>> counted() const;
 

@@ -5,9 +5,8 @@
 #include <deque>
 
 #include "bench/benches.hpp"
-#include "bench/host_tools.hpp"
 #include "bench/stream.hpp"
-#include "bench/topology.hpp"
+#include "bench/traffic.hpp"
 
 namespace xveth::bench {
 namespace {
@@ -48,22 +47,10 @@ Result<std::unique_ptr<Lab>> prepare(const Settings& settings, Peer peer) {
     return lab;
 }
 
-Result<std::uint64_t> redirected_at_sender(Lab& lab) {
-    return sum_driver_statistics(lab.node(), lab.container(0).host_end, "rx_queue_", "_xdp_redirect");
-}
-
-// For xveth and traffic between containers: refused unless the sender's host end redirected frames all the while.
 Result<double> measure(Lab& lab, const Kind& kind, double seconds) {
-    const bool proof = kind.redirected && lab.peer() == Peer::xveth;
-    auto before = proof ? redirected_at_sender(lab) : Result<std::uint64_t>{0};
-    if (!before) return std::move(before.error());
-    auto value = kind.measure(kind.route(lab), seconds);
-    auto after = proof ? redirected_at_sender(lab) : Result<std::uint64_t>{0};
-    if (!after) return std::move(after.error());
-    constexpr double frames_a_second = 1000;
-    if (proof && static_cast<double>(*after - *before) < frames_a_second * seconds)
-        return Error{.code = 0, .errno_value = 0, .text = "unequal work: the frames did not go by XDP", .hint = {}};
-    return value;
+    const auto once = [&] { return kind.measure(kind.route(lab), seconds); };
+    if (!kind.redirected || lab.peer() != Peer::xveth) return once();
+    return measure_redirected(lab, lab.container(0).host_end, seconds, once);
 }
 
 void report_kind(const Kind& kind, const Series* series, Report& report) {

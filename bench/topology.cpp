@@ -42,12 +42,6 @@ Result<void> remove_netns(const std::string& name) {
     return ok();
 }
 
-Result<void> arm(const Netns& ns, const std::string& device) {
-    auto done = run_tool(ns, "ethtool -K " + device + " gro on tx off");
-    if (!done) return std::move(done.error());
-    return ok();
-}
-
 Result<void> set_addresses(const Netns& ns, const std::string& device, const std::string& address,
                            const std::string& neighbour, const std::string& neighbour_mac, const std::string& route) {
     const std::string dev = " dev " + device;
@@ -57,6 +51,12 @@ Result<void> set_addresses(const Netns& ns, const std::string& device, const std
 
 }  // namespace
 
+Result<void> arm(const Netns& ns, const std::string& device) {
+    auto done = run_tool(ns, "ethtool -K " + device + " gro on tx off");
+    if (!done) return std::move(done.error());
+    return ok();
+}
+
 Result<void> enter_sandbox() {
     if (auto entered = enter_private_mounts(); !entered) return entered;
     for (const auto* dir : {"/run", "/var/log"})
@@ -65,20 +65,25 @@ Result<void> enter_sandbox() {
     return make_directories("/run/netns", 0755);
 }
 
-Lab::Lab(const Settings& settings, std::string name, const NetworkChoice& choice, Netns node, Netns client)
+Lab::Lab(const Settings& settings, std::string name, NetworkChoice choice, Netns node, Netns client)
     : name_(std::move(name)),
-      peer_(choice.peer),
+      settings_(settings),
+      choice_(std::move(choice)),
       node_(std::move(node)),
-      client_(std::move(client)),
-      network_(settings, choice, Addresses::measured, "/run/xvbench/" + name_),
-      crowd_network_(settings, choice, Addresses::crowd, "/run/xvbench/" + name_ + "-crowd") {}
+      client_(std::move(client)) {}
+
+CniNetwork Lab::network(Addresses addresses, const nlohmann::json& keys) const {
+    NetworkChoice choice = choice_;
+    choice.keys.update(keys);
+    return {settings_, choice, addresses, "/run/xvbench/" + name_ + (addresses == Addresses::crowd ? "-crowd" : "")};
+}
 
 Result<std::unique_ptr<Lab>> Lab::create(const Settings& settings, const std::string& name, LabOptions options) {
     auto node = create_netns(name + "-node");
     if (!node) return std::move(node.error());
     auto client = create_netns(name + "-client");
     if (!client) return std::move(client.error());
-    options.network.nic = nic_device;
+    if (options.network.nic.empty()) options.network.nic = nic_device;
     std::unique_ptr<Lab> lab(new Lab(settings, name, options.network, std::move(*node), std::move(*client)));
     if (auto laid = lab->lay_wire(); !laid) return std::move(laid.error()).in("lab " + name);
     if (options.conntrack)
@@ -98,7 +103,7 @@ Result<void> Lab::lay_wire() {
                          "route add 10.91.0.0/16 via 10.90.0.1\n");
 }
 
-Result<Container*> Lab::add_container() { return add_to(network_); }
+Result<Container*> Lab::add_container(const nlohmann::json& keys) { return add_to(network(Addresses::measured, keys)); }
 
 Result<Container*> Lab::add_to(const CniNetwork& network) {
     const std::string id = name_ + "-c" + std::to_string(next_id_++);
@@ -112,13 +117,15 @@ Result<Container*> Lab::add_to(const CniNetwork& network) {
                            .netns_path = netns_path(id),
                            .ns = std::move(*ns),
                            .address = added->address,
-                           .host_end = added->host_end});
+                           .host_end = added->host_end,
+                           .mac = Mac::parse(added->mac).value_or(Mac{})});
     return &containers_.back();
 }
 
 Result<void> Lab::crowd(unsigned count) {
+    const auto crowd = network(Addresses::crowd, nlohmann::json::object());
     for (unsigned i = 0; i < count; ++i)
-        if (auto added = add_to(crowd_network_); !added) return std::move(added.error());
+        if (auto added = add_to(crowd); !added) return std::move(added.error());
     return ok();
 }
 
@@ -127,11 +134,12 @@ Result<Lab::Cycle> Lab::cycle_container() {
     if (auto ns = create_netns(id); !ns) return std::move(ns.error());
     Cycle cycle;
     {
+        const auto network = this->network(Addresses::measured, nlohmann::json::object());
         auto inside = NetnsScope::enter(node_);
         if (!inside) return std::move(inside.error());
-        auto added = network_.run("ADD", id, netns_path(id));
+        auto added = network.run("ADD", id, netns_path(id));
         if (!added) return std::move(added.error());
-        auto deleted = network_.run("DEL", id, netns_path(id));
+        auto deleted = network.run("DEL", id, netns_path(id));
         if (!deleted) return std::move(deleted.error());
         cycle = {.add = std::move(*added), .del = std::move(*deleted)};
     }

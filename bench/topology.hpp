@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 
+#include "base/address.hpp"
 #include "base/netns.hpp"
 #include "base/result.hpp"
 #include "bench/cni.hpp"
@@ -39,10 +40,11 @@ struct Container {
     Netns ns;
     std::string address;
     std::string host_end;
+    Mac mac;
 };
 
 struct LabOptions {
-    NetworkChoice network;
+    NetworkChoice network = {};
     bool conntrack = false;  // the node has a rule that needs conntrack, as every Kubernetes node does
 };
 
@@ -52,8 +54,9 @@ public:
     [[nodiscard]] static Result<std::unique_ptr<Lab>> create(const Settings& settings, const std::string& name,
                                                              LabOptions options);
 
-    // A new container, connected by the plugin. It stays in the lab; the reference is good for as long.
-    [[nodiscard]] Result<Container*> add_container();
+    // A new container, connected by the plugin, whose network configuration has `keys` too. It stays in the lab; the
+    // reference is good for as long.
+    [[nodiscard]] Result<Container*> add_container(const nlohmann::json& keys = nlohmann::json::object());
     // Adds `count` containers that are only there.
     [[nodiscard]] Result<void> crowd(unsigned count);
 
@@ -65,25 +68,28 @@ public:
     [[nodiscard]] Result<Cycle> cycle_container();
 
     [[nodiscard]] const std::string& name() const { return name_; }
-    [[nodiscard]] Peer peer() const { return peer_; }
+    [[nodiscard]] Peer peer() const { return choice_.peer; }
     [[nodiscard]] const Netns& node() const { return node_; }
     [[nodiscard]] const Netns& client() const { return client_; }
     [[nodiscard]] Container& container(std::size_t index) { return containers_.at(index); }
 
 private:
-    Lab(const Settings& settings, std::string name, const NetworkChoice& choice, Netns node, Netns client);
+    Lab(const Settings& settings, std::string name, NetworkChoice choice, Netns node, Netns client);
+    [[nodiscard]] CniNetwork network(Addresses addresses, const nlohmann::json& keys) const;
     [[nodiscard]] Result<Container*> add_to(const CniNetwork& network);
     [[nodiscard]] Result<void> lay_wire();
 
     std::string name_;
-    Peer peer_;
+    Settings settings_;
+    NetworkChoice choice_;
     Netns node_;
     Netns client_;
-    CniNetwork network_;
-    CniNetwork crowd_network_;
     unsigned next_id_ = 0;
     std::deque<Container> containers_;
 };
+
+// Makes a device take frames by ndo_xdp_xmit from its other end, and send frames whose checksum is finished.
+[[nodiscard]] Result<void> arm(const Netns& ns, const std::string& device);
 
 // ifindex of a device in a namespace.
 [[nodiscard]] Result<unsigned> ifindex_of(const Netns& ns, const std::string& device);

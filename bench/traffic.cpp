@@ -16,28 +16,44 @@ namespace {
 // A burst may end with frames in a ring; more lost than this share of them is unequal work.
 constexpr double tolerated_loss = 0.001;
 
-// What the NIC's statistics say about redirects.
+// What the drivers' statistics say about redirects.
 struct Redirects {
-    std::uint64_t in = 0;   // by the NIC's own program
-    std::uint64_t out = 0;  // frames sent out through it
+    std::uint64_t in = 0;   // by the entry's own program
+    std::uint64_t out = 0;  // frames sent out through the NIC
 };
 
-Result<Redirects> redirects_of(const Lab& lab) {
-    auto in = sum_driver_statistics(lab.node(), nic_device, "rx_queue_", "_xdp_redirect");
+Result<std::uint64_t> redirected_at(const Lab& lab, const std::string& device) {
+    return sum_driver_statistics(lab.node(), device, "rx_queue_", "_xdp_redirect");
+}
+
+Result<Redirects> redirects_of(const Target& target) {
+    auto in = redirected_at(*target.lab, target.entry);
     if (!in) return std::move(in.error());
-    auto out = sum_driver_statistics(lab.node(), nic_device, "tx_queue_", "_xdp_xmit");
+    auto out = sum_driver_statistics(target.lab->node(), nic_device, "tx_queue_", "_xdp_xmit");
     if (!out) return std::move(out.error());
     return Redirects{.in = *in, .out = *out};
 }
 
 using PerCpu = std::vector<std::uint64_t>;
 
-// The counter, once it has stopped to move.
-Result<PerCpu> settled_count(const Receiver& counter) {
-    auto last = counter.counted();
+// All counters together.
+Result<PerCpu> count(const std::vector<Receiver>& counters) {
+    PerCpu sum;
+    for (const auto& counter : counters) {
+        auto counted = counter.counted();
+        if (!counted) return counted;
+        sum.resize(counted->size());
+        for (std::size_t cpu = 0; cpu < sum.size(); ++cpu) sum[cpu] += (*counted)[cpu];
+    }
+    return sum;
+}
+
+// The counters, once they have stopped to move.
+Result<PerCpu> settled_count(const std::vector<Receiver>& counters) {
+    auto last = count(counters);
     for (int still = 0; last && still < 3;) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        auto now = counter.counted();
+        auto now = count(counters);
         if (!now) return now;
         still = *now == *last ? still + 1 : 0;
         last = std::move(now);
@@ -58,7 +74,7 @@ Result<void> check_share(const std::string& what, bool wanted, std::uint64_t red
 
 Result<void> check_way(Way way, const Redirects& before, const Redirects& after, std::uint64_t sent) {
     const bool in = way == Way::xdp || way == Way::xdp_and_back;
-    if (auto checked = check_share("by the NIC", in, after.in - before.in, sent); !checked) return checked;
+    if (auto checked = check_share("at their entry", in, after.in - before.in, sent); !checked) return checked;
     return check_share("out through the NIC", way == Way::xdp_and_back, after.out - before.out, sent);
 }
 
@@ -69,9 +85,9 @@ struct Readings {
 };
 
 Result<Readings> read(const Target& target) {
-    auto counted = settled_count(target.counter);
+    auto counted = settled_count(target.receivers.counters);
     if (!counted) return std::move(counted.error());
-    auto redirects = redirects_of(*target.lab);
+    auto redirects = redirects_of(target);
     if (!redirects) return std::move(redirects.error());
     return Readings{.counted = std::move(*counted), .redirects = *redirects};
 }
@@ -95,7 +111,8 @@ Result<double> measure_once(Target& target, double seconds) {
     if (!burst) return std::move(burst.error());
     auto after = read(target);
     if (!after) return std::move(after.error());
-    if (auto checked = check_arrival(before->counted, after->counted, burst->sent); !checked)
+    const auto expected = burst->sent * target.receivers.counters.size();
+    if (auto checked = check_arrival(before->counted, after->counted, expected); !checked)
         return std::move(checked.error());
     if (auto checked = check_way(target.way, before->redirects, after->redirects, burst->sent); !checked)
         return std::move(checked.error());
@@ -114,7 +131,35 @@ Result<double> measure_rate(Target& target, double seconds) {
     return rate;
 }
 
+// So that neighbours, flows and caches are there before anything is measured.
+Result<void> warm_up(Generator& generator) {
+    constexpr int bursts = 3;
+    for (int i = 0; i < bursts; ++i) {
+        if (auto sent = generator.run(0.02); !sent) return std::move(sent.error());
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return ok();
+}
+
 }  // namespace
+
+Receivers only(Receiver counter) {
+    Receivers receivers;
+    receivers.counters.push_back(std::move(counter));
+    return receivers;
+}
+
+Result<Target> make_target(std::unique_ptr<Lab> lab, const FrameRoute& route, unsigned flows, Receivers receivers,
+                           Way way, const std::string& entry) {
+    auto generator = Generator::create(route, flows);
+    if (!generator) return std::move(generator.error());
+    if (auto warm = warm_up(*generator); !warm) return std::move(warm.error());
+    return Target{.lab = std::move(lab),
+                  .generator = std::move(*generator),
+                  .receivers = std::move(receivers),
+                  .way = way,
+                  .entry = entry};
+}
 
 Series rate_series(const std::string& metric, Target& target, double seconds) {
     return {.metric = metric, .unit = "Mpps", .measure = [&target, seconds] { return measure_rate(target, seconds); }};
@@ -126,13 +171,17 @@ void note_disturbed(const std::deque<Target>& targets, Report& report) {
     if (disturbed > 0) report.note(std::to_string(disturbed) + " disturbed bursts were measured again");
 }
 
-Result<void> warm_up(Generator& generator) {
-    constexpr int bursts = 3;
-    for (int i = 0; i < bursts; ++i) {
-        if (auto sent = generator.run(0.02); !sent) return std::move(sent.error());
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return ok();
+Result<double> measure_redirected(const Lab& lab, const std::string& entry, double seconds,
+                                  const std::function<Result<double>()>& measure) {
+    auto before = redirected_at(lab, entry);
+    if (!before) return std::move(before.error());
+    auto value = measure();
+    auto after = redirected_at(lab, entry);
+    if (!after) return std::move(after.error());
+    constexpr double frames_a_second = 1000;
+    if (static_cast<double>(*after - *before) < frames_a_second * seconds)
+        return unequal("the frames did not go by XDP");
+    return value;
 }
 
 Result<void> pin_to_last_cpu() {

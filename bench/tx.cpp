@@ -33,14 +33,11 @@ Result<Target> prepare(const Settings& settings, const std::string& metric, Peer
     if (!helpers) return std::move(helpers.error());
     auto counter = Receiver::attach((*lab)->client(), wire_device, Role::drop);
     if (!counter) return std::move(counter.error());
-    auto generator = Generator::create(from_client(**lab, (*container)->address), settings.flows);
-    if (!generator) return std::move(generator.error());
-    if (auto warm = warm_up(*generator); !warm) return std::move(warm.error());
-    return Target{.lab = std::move(*lab),
-                  .generator = std::move(*generator),
-                  .counter = std::move(*counter),
-                  .helpers = std::move(*helpers),
-                  .way = peer == Peer::xveth ? Way::xdp_and_back : Way::stack};
+    auto receivers = only(std::move(*counter));
+    receivers.helpers = std::move(*helpers);
+    const auto route = from_client(**lab, (*container)->address);
+    return make_target(std::move(*lab), route, settings.flows, std::move(receivers),
+                       peer == Peer::xveth ? Way::xdp_and_back : Way::stack);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/udp.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <bpf/bpf_endian.h>
@@ -66,6 +67,22 @@ int xvb_answer(struct xdp_md *ctx)
 	port = h->udp.dest;
 	h->udp.dest = h->udp.source;
 	h->udp.source = port;
+	return XDP_TX;
+}
+
+__u8 next_mac[ETH_ALEN] = {};
+bool has_next = false;
+
+/* A function of a chain: hands the datagram on, over a bridge to the next one's MAC. */
+SEC("xdp")
+int xvb_hand_on(struct xdp_md *ctx)
+{
+	struct headers *h = count_datagram(ctx);
+
+	if (!h)
+		return XDP_PASS;
+	if (has_next)
+		__builtin_memcpy(h->eth.h_dest, next_mac, ETH_ALEN);
 	return XDP_TX;
 }
 

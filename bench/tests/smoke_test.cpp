@@ -56,6 +56,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tcp",
                          {"tcp_pod_pod.xveth", "tcp_pod_pod.ptp", "tcp_pod_pod.bridge", "tcp_pod_pod.vs_bridge",
                           "tcp_pod_pod.vs_ptp", "tcp_out.vs_ptp", "tcp_in.vs_ptp", "tcp_rr.vs_ptp"}},
+                    Case{"chain",
+                         {"chain_hop.vs_routed", "chain_hop.vs_bridge", "chain_1.xveth", "chain_1.vs_routed",
+                          "chain_4.vs_routed", "chain_4.vs_bridge", "chain_hop.xveth"}},
                     Case{"add", {"add.xveth", "add.ptp", "add.vs_ptp", "add_rss.xveth", "add.10_vs_1"}}),
     [](const auto& chosen) { return chosen.param.bench; });
 

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "attachment/add_chained.hpp"
+#include "attachment/bridged.hpp"
 #include "attachment/chains.hpp"
 #include "attachment/container_program.hpp"
 #include "attachment/lifecycle.hpp"
@@ -47,6 +48,8 @@ Result<void> ensure_absent(Node& node, const AttachmentKey& key, Container& cont
         .hint = "send DEL first, or use another CNI_IFNAME"};
 }
 
+}  // namespace
+
 Result<CniResult> ask_ipam(Node& node, const NetConf& conf, const Request& request) {
     if (conf.ipam_type.empty()) return CniResult{};
     auto answer = node.ipam.add(conf, request);
@@ -81,6 +84,8 @@ Result<void> set_up_links(Node& node, const NetConf& conf, Container& container,
     return node.path.rtnl.set_up(pair.host.index, true);
 }
 
+namespace {
+
 bool uses(const AddressPlan& plan, Family family) {
     return std::ranges::any_of(plan.addresses, [&](const auto& a) { return a.prefix.address.family == family; });
 }
@@ -105,16 +110,26 @@ Result<void> set_up_addresses(Node& node, Container& container, const VethPair& 
     return datapath::configure_host(node.path, pair, plan);
 }
 
+}  // namespace
+
 // ipMasq: what leaves for anywhere but the containers' own range is masqueraded by the stack. On record before it is
 // done, and only once the addresses are known to be ours: what is on record is taken down with the attachment.
-Result<void> set_up_masquerade(Node& node, const NetConf& conf, const AddressPlan& plan, AttachmentRecord& record) {
+Result<void> set_up_masquerade(Node& node, const NetConf& conf, const std::vector<IpPrefix>& addresses,
+                               AttachmentRecord& record) {
     if (!conf.ip_masq) return ok();
     record.masqueraded = true;
     if (auto put = node.store.put(record); !put) return put;
-    for (const auto& address : plan.addresses)
-        if (auto put = node.path.nft.ensure_masquerade(address.prefix.address, address.prefix.network()); !put)
-            return put;
+    for (const auto& prefix : addresses)
+        if (auto put = node.path.nft.ensure_masquerade(prefix.address, prefix.network()); !put) return put;
     return ok();
+}
+
+namespace {
+
+std::vector<IpPrefix> prefixes_of(const AddressPlan& plan) {
+    std::vector<IpPrefix> prefixes;
+    for (const auto& address : plan.addresses) prefixes.push_back(address.prefix);
+    return prefixes;
 }
 
 // Another attachment than `key` that has `address` on record.
@@ -184,6 +199,7 @@ Result<AttachmentRecord> new_record(const NetConf& conf, const Request& request)
     record.netns_path = request.netns_path;
     record.container_xdp = name_of(conf.container_xdp);
     record.host_end = host_end_name(record.key);
+    record.bridged = conf.mode == Mode::bridge;
     record.ipam_type = conf.ipam_type;
     record.chain = chain_record(conf);
     record.conf = conf.raw;
@@ -225,7 +241,7 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
     if (auto put = node.store.put(record); !put) return std::move(put.error());
     if (auto set = set_up_addresses(node, container, *pair, plan); !set)
         return name_holder(node, std::move(set.error()), record);
-    if (auto set = set_up_masquerade(node, conf, plan, record); !set) return std::move(set.error());
+    if (auto set = set_up_masquerade(node, conf, prefixes_of(plan), record); !set) return std::move(set.error());
     if (auto carrier = datapath::await_carrier(node.path, *container.rtnl, *pair); !carrier)
         return std::move(carrier.error());
     if (auto local = datapath::await_local_routes(node.path, *container.rtnl, plan); !local)
@@ -233,14 +249,6 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
     if (auto published = publish(node, conf, *nics, *pair, record, notes); !published)
         return std::move(published.error());
     return describe(conf, request, *pair, *ipam, plan, path_mtu);
-}
-
-// What the configuration knows and the data path does not serve yet.
-Result<void> refuse_unserved(const NetConf& conf) {
-    const char* what = conf.mode == Mode::bridge ? "\"mode\": \"bridge\"" : nullptr;
-    if (what == nullptr) return ok();
-    return Error{
-        .code = 7, .errno_value = 0, .text = std::string(what) + ": not served by this version of xveth", .hint = {}};
 }
 
 }  // namespace
@@ -286,7 +294,6 @@ bool may_bypass_stack(Node& node, const NetConf& conf, const datapath::NicSet& n
 }
 
 Result<CniResult> add(Node& node, const NetConf& conf, const Request& request, Notes& notes) {
-    if (auto served = refuse_unserved(conf); !served) return std::move(served.error());
     auto container = open_container(node, request);
     if (!container) return std::move(container.error());
     auto intent = new_record(conf, request);
@@ -294,6 +301,12 @@ Result<CniResult> add(Node& node, const NetConf& conf, const Request& request, N
     AttachmentRecord& record = *intent;
     auto lock = lock_attachment(node, record.key);
     if (!lock) return std::move(lock.error());
+    if (conf.prev_result && record.bridged)
+        return Error{
+            .code = 7,
+            .errno_value = EINVAL,
+            .text = R"(key "mode": "bridge" behind another plugin (prevResult): the interface is that plugin's)",
+            .hint = R"(place xveth first in the list, or leave "mode" out)"};
     if (conf.prev_result) return add_chained(node, conf, request, *container, std::move(record), notes);
     if (auto absent = ensure_absent(node, record.key, *container); !absent) return std::move(absent.error());
 
@@ -304,8 +317,10 @@ Result<CniResult> add(Node& node, const NetConf& conf, const Request& request, N
         (void)take_down(node, record);
         if (!conf.ipam_type.empty()) (void)node.ipam.del(conf, request);
         (void)node.store.remove_if_present(record.key);
+        if (record.bridged) (void)remove_unused_bridge(node, record.key.network);
     });
-    auto result = attach_container(node, conf, request, *container, record, notes);
+    auto result = record.bridged ? attach_bridged(node, conf, request, *container, record, notes)
+                                 : attach_container(node, conf, request, *container, record, notes);
     if (!result) return result;
     record.complete = true;
     if (auto put = node.store.put(record); !put) return std::move(put.error());

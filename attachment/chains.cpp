@@ -119,6 +119,7 @@ Result<void> enter_chain(Node& node, const AttachmentRecord& record, Notes& note
 }
 
 bpf::Program host_program(const AttachmentRecord& record) {
+    if (record.bridged) return bpf::Program::bridge;
     return record.chain && record.chain->position != 0 ? bpf::Program::function : bpf::Program::host;
 }
 

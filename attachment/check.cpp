@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "attachment/bridged.hpp"
 #include "attachment/chains.hpp"
 #include "attachment/lifecycle.hpp"
 #include "attachment/verbs.hpp"
@@ -100,6 +101,9 @@ Result<void> check_routes_in(netlink::Rtnl& rtnl, const std::string& where, netl
 
 Result<void> check_routes(Node& node, const NetConf& conf, Container& container, const VethPair& pair,
                           const CniResult& result) {
+    if (conf.mode == Mode::bridge)
+        return check_routes_in(*container.rtnl, "the container", pair.container.index,
+                               plan_bridged(conf, result, 0).container.routes);
     const auto plan = plan_addresses(conf, result, 0);
     auto inner = check_routes_in(*container.rtnl, "the container", pair.container.index,
                                  datapath::container_routes(plan, pair.container.index));
@@ -185,6 +189,7 @@ Result<void> check_maps(Node& node, const AttachmentRecord& record, const VethPa
         return fault(102,
                      "the redirect map's entry of " + pair.host.name + " leads to ifindex " + std::to_string(**target),
                      recreate);
+    if (record.bridged) return ok();
     for (const auto& address : record.addresses) {
         auto owner = node.path.bpf.find_endpoint(address);
         if (!owner) return std::move(owner.error());
@@ -227,6 +232,9 @@ Result<void> check(Node& node, const NetConf& conf, const Request& request) {
     if (auto checked = check_arming(node, *record, *container, *pair); !checked) return checked;
     if (auto checked = check_maps(node, *record, *pair); !checked) return checked;
     if (auto checked = check_chain(node, *record, pair->host); !checked) return checked;
+    if (record->bridged) {
+        if (auto checked = check_bridged(node, conf, *record, *pair, *result); !checked) return checked;
+    }
     if (auto checked = check_masquerade(node, *record); !checked) return checked;
     if (conf.ipam_type.empty() || record->chained) return ok();
     return node.ipam.check(conf, request);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DEL: everything of one attachment goes, from (network, container id, ifname) alone; as often as it is called.
+#include "attachment/bridged.hpp"
 #include "attachment/lifecycle.hpp"
 #include "attachment/verbs.hpp"
 
@@ -30,7 +31,9 @@ Result<void> del(Node& node, const NetConf& conf, const Request& request, Notes&
     if (!down) return down;
     if (!freed) return freed;
     // The record stays until all is done: a DEL that is repeated then knows what is left.
-    return node.store.remove_if_present(key);
+    if (auto removed = node.store.remove_if_present(key); !removed) return removed;
+    // Without a record nobody knows whether there was a bridge.
+    return !*record || (*record)->bridged ? remove_unused_bridge(node, key.network) : ok();
 }
 
 }  // namespace xveth::attachment

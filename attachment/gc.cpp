@@ -2,6 +2,7 @@
 // GC: attachments of this network that the runtime no longer names, and map entries whose device is gone.
 #include <algorithm>
 
+#include "attachment/bridged.hpp"
 #include "attachment/lifecycle.hpp"
 #include "attachment/verbs.hpp"
 #include "datapath/arming.hpp"
@@ -130,6 +131,7 @@ Result<void> gc(Node& node, const NetConf& conf, const Request& request, Notes& 
     for (const auto& record : *records)
         if (record.owner == "cni" && !is_valid(conf, record.key))
             errors.keep(record.key.container_id + "/" + record.key.ifname, collect(node, conf, request, record, notes));
+    errors.keep("bridge", remove_unused_bridge(node, conf.name));
     errors.keep("lost ports", collect_lost_ports(node, notes));
     errors.keep("dead links", collect_dead_links(node, notes));
     errors.keep("lost maps", collect_lost_maps(node, notes));

@@ -60,6 +60,11 @@ Result<void> take_down_port(Node& node, const AttachmentRecord& record) {
     }
     auto port = node.path.bpf.get_port(*id);
     if (!port) return std::move(port.error());
+    if (port->bridge != 0) {  // a bridge's ports are in common tables
+        auto lock = datapath::NodeLock::acquire(node.path);
+        if (!lock) return std::move(lock.error());
+        return datapath::withdraw_port(node.path, *id, addresses);
+    }
     if (port->chain == 0) return datapath::withdraw_port(node.path, *id, addresses);
     auto lock = datapath::NodeLock::acquire(node.path);
     if (!lock) return std::move(lock.error());

@@ -11,6 +11,7 @@
 #include "base/netns.hpp"
 #include "base/result.hpp"
 #include "base/sysctl.hpp"
+#include "bpf-progs/loader/bridges.hpp"
 #include "bpf-progs/loader/objects.hpp"
 #include "bpf-progs/loader/operator_programs.hpp"
 #include "datapath/node.hpp"
@@ -36,6 +37,7 @@ private:
     std::unique_ptr<netlink::Rtnl> rtnl_;
     std::unique_ptr<netlink::Nftables> nft_;
     std::unique_ptr<bpf::Objects> bpf_;
+    std::unique_ptr<bpf::Bridges> bridges_;
     std::unique_ptr<bpf::OperatorPrograms> programs_;
     Sysctls sysctls_;
     StateStore store_;

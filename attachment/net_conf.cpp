@@ -295,14 +295,18 @@ Result<void> read_prev_result(Source& source) {
 }
 
 Result<void> remark_on_unknown_keys(Source& source) {
-    constexpr std::array<std::string_view, 35> known{
-        "type",        "name",        "cniVersion",     "cniVersions",      "mode",
-        "nic",         "nicRequired", "containerXdp",   "containerProgram", "arming",
-        "mtu",         "localMtu",    "localSubnets",   "queues",           "cpumap",
-        "fastPathTo",  "policy",      "allowedSources", "spoofCheck",       "chain",
-        "protectedBy", "vlan",        "vlanTrunk",      "portIsolation",    "allow",
-        "ipam",        "dns",         "ipMasq",         "capabilities",     "runtimeConfig",
-        "args",        "prevResult",  "disableCheck",   "disableGC",        "loadOnlyInlinedPlugins"};
+    constexpr std::array<std::string_view, 36> known{"type",          "name",         "cniVersion",
+                                                     "cniVersions",   "mode",         "nic",
+                                                     "nicRequired",   "containerXdp", "containerProgram",
+                                                     "arming",        "mtu",          "localMtu",
+                                                     "localSubnets",  "queues",       "cpumap",
+                                                     "fastPathTo",    "policy",       "allowedSources",
+                                                     "spoofCheck",    "chain",        "protectedBy",
+                                                     "vlan",          "vlanTrunk",    "portIsolation",
+                                                     "isGateway",     "allow",        "ipam",
+                                                     "dns",           "ipMasq",       "capabilities",
+                                                     "runtimeConfig", "args",         "prevResult",
+                                                     "disableCheck",  "disableGC",    "loadOnlyInlinedPlugins"};
     for (const auto& item : source.plugin.items())
         if (!item.key().starts_with("cni.dev/") && std::ranges::find(known, item.key()) == known.end())
             source.conf.remarks.push_back("unknown key \"" + item.key() + "\"");

@@ -64,10 +64,11 @@ struct NetConf {
     std::optional<ContainerProgram> container_program;  // always there with ContainerXdp::program
     std::optional<ChainMembership> function_of;         // key chain
     std::optional<Protection> protected_by;
-    std::uint16_t vlan = 0;                  // bridge: the port's own VLAN, untagged in the container; 0 = none
-    std::vector<VlanRange> vlan_trunk;       // bridge: VLANs that the container sends and receives tagged
-    bool port_isolation = false;             // bridge: no frames to or from other isolated ports
-    std::uint32_t mtu = 0;                   // 0 = the NIC's (1500 without one)
+    std::uint16_t vlan = 0;             // bridge: the port's own VLAN, untagged in the container; 0 = none
+    std::vector<VlanRange> vlan_trunk;  // bridge: VLANs that the container sends and receives tagged
+    bool port_isolation = false;        // bridge: no frames to or from other isolated ports
+    std::optional<bool> is_gateway;     // bridge: the host has the gateway's address; absent: unless a NIC is named
+    std::uint32_t mtu = 0;              // 0 = the NIC's (1500 without one)
     std::optional<std::uint32_t> local_mtu;  // absent = default by family and ranges; 0 = off
     std::vector<IpPrefix> local_subnets;     // key localSubnets, else host-local's ranges in this config
     std::uint32_t queues = 0;                // 0 = CPUs

@@ -158,8 +158,17 @@ Result<void> check_chain(const NetConf& conf) {
     return ok();
 }
 
+// What only a router has.
+Result<void> check_no_routing(const NetConf& conf) {
+    const char* key = !conf.fast_path_to.empty()      ? "fastPathTo"
+                      : !conf.allowed_sources.empty() ? "allowedSources"
+                                                      : nullptr;
+    if (key == nullptr) return ok();
+    return conflict(std::string("key \"") + key + "\": needs \"mode\": \"route\"");
+}
+
 Result<void> check_bridge(const NetConf& conf) {
-    if (conf.mode == Mode::bridge) return ok();
+    if (conf.mode == Mode::bridge) return check_no_routing(conf);
     const char* key = conf.vlan != 0             ? "vlan"
                       : !conf.vlan_trunk.empty() ? "vlanTrunk"
                       : conf.port_isolation      ? "portIsolation"
@@ -200,6 +209,11 @@ Result<void> read_port_keys(const Json& plugin, NetConf& conf) {
     for (const auto step :
          {read_mode, read_container_xdp, read_container_program, read_chain, read_protected_by, read_vlans})
         if (auto read = step(plugin, conf); !read) return read;
+    if (find_member(plugin, "isGateway") != nullptr) {
+        bool on = false;
+        if (auto read = read_flag(plugin, "isGateway", on); !read) return read;
+        conf.is_gateway = on;
+    }
     return read_flag(plugin, "portIsolation", conf.port_isolation);
 }
 

@@ -96,6 +96,7 @@ std::string encode(const AttachmentRecord& record) {
     out["ifname"] = record.key.ifname;
     out["complete"] = record.complete;
     out["chained"] = record.chained;
+    if (record.bridged) out["bridged"] = true;
     out["owner"] = record.owner;
     out["netns"] = record.netns_path;
     out["containerXdp"] = record.container_xdp;
@@ -129,6 +130,7 @@ AttachmentRecord decode(const Json& in) {
     record.key = {.network = in.at("network"), .container_id = in.at("containerID"), .ifname = in.at("ifname")};
     record.complete = in.at("complete").get<bool>();
     record.chained = in.at("chained").get<bool>();
+    if (const Json* bridged = find_member(in, "bridged")) record.bridged = bridged->get<bool>();
     record.owner = in.at("owner");
     record.netns_path = in.at("netns");
     record.container_xdp = in.at("containerXdp");

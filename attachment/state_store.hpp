@@ -49,6 +49,7 @@ struct ChainRecord {
 struct AttachmentRecord {
     AttachmentKey key;
     bool complete = false;
+    bool bridged = false;       // a port of its network's bridge
     bool chained = false;       // we armed an existing veth; DEL leaves the devices alone
     std::string owner = "cni";  // "cni" or "oci-hook"
     std::string netns_path;

@@ -22,6 +22,8 @@ enum class Form : std::uint8_t { table, json };
 [[nodiscard]] Result<Output> show_stats(attachment::Node& node, Form form);
 // The attachments that the node remembers.
 [[nodiscard]] Result<Output> show_attachments(attachment::Node& node, Form form);
+// Where the MACs of the networks in bridge mode are; of all of them when `network` is empty.
+[[nodiscard]] Result<Output> show_fdb(attachment::Node& node, const std::string& network, Form form);
 // Everything that makes a path slow or dead, with its cure.
 [[nodiscard]] Result<Output> examine(attachment::Node& node, Form form);
 // Takes our program off a NIC and frees its port; its pods then talk to the outside through the stack.

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <set>
 
+#include "attachment/bridged.hpp"
 #include "attachment/chains.hpp"
 #include "attachment/json.hpp"
 #include "attachment/lifecycle.hpp"
 #include "ctl/commands.hpp"
 #include "ctl/ports.hpp"
 #include "datapath/arming.hpp"
+#include "datapath/bridge.hpp"
 #include "datapath/nic.hpp"
 #include "datapath/node.hpp"
 #include "datapath/policy.hpp"
@@ -46,7 +48,10 @@ Finding examine_program(Node& node, const Port& port) {
     if (!port.is_nic() && !port.record) return finding;  // whose link it was is on the lost record
     const auto fault = datapath::find_link_fault(
         node.path, node.path.ns, port.is_nic() ? datapath::nic_pin(index) : datapath::host_pin(port.record->key.hash()),
-        *port.link, port.is_nic() ? bpf::Program::nic : attachment::host_program(*port.record));
+        *port.link,
+        !port.is_nic()           ? attachment::host_program(*port.record)
+        : port.entry.bridge != 0 ? bpf::Program::bridge
+                                 : bpf::Program::nic);
     finding.why = fault ? *fault : fault.error().text;
     return finding;
 }
@@ -90,6 +95,31 @@ Finding examine_addresses(Node& node, const Port& port) {
     return finding;
 }
 
+std::optional<NetConf> conf_of(const AttachmentRecord& record) {
+    auto conf = attachment::parse_net_conf(record.conf, record.args, record.key.ifname, attachment::Purpose::remove);
+    if (!conf) return std::nullopt;
+    return std::move(*conf);
+}
+
+// Its place in the kernel's bridge and in the tables, and the host's own port there.
+Finding examine_bridge(Node& node, const Port& port) {
+    Finding finding{.what = "bridge", .why = {}, .cure = recreate};
+    const auto conf = conf_of(*port.record);
+    if (!conf) return finding;
+    const auto access = attachment::bridge_access(*conf);
+    if (!access) return finding;
+    if (conf->vlan != 0 || !access->uses_vlans()) {
+        const auto fault = datapath::find_bridge_fault(node.path, conf->name, conf->vlan);
+        finding.why = fault ? *fault : fault.error().text;
+    }
+    if (!finding.why.empty()) return finding;
+    Mac mac;
+    std::ranges::copy(port.entry.mac, mac.bytes.begin());
+    const auto fault = datapath::find_bridged_port_fault(node.path, conf->name, port.id, *port.link, *access, mac);
+    finding.why = fault ? *fault : fault.error().text;
+    return finding;
+}
+
 // The container's end, seen from inside its namespace. Nothing when the namespace cannot be opened from here.
 std::optional<Finding> examine_container_end(Node& node, const AttachmentRecord& record) {
     auto ns = Netns::open(record.netns_path);
@@ -127,12 +157,6 @@ std::optional<Finding> examine_container_program(Node& node, const AttachmentRec
     return finding;
 }
 
-std::optional<NetConf> conf_of(const AttachmentRecord& record) {
-    auto conf = attachment::parse_net_conf(record.conf, record.args, record.key.ifname, attachment::Purpose::remove);
-    if (!conf) return std::nullopt;
-    return std::move(*conf);
-}
-
 // Policy "auto" looks once, at ADD: what was added since is said here.
 std::optional<Finding> examine_policy(Node& node, const Port& port, const std::vector<IfIndex>& nics) {
     const auto conf = conf_of(*port.record);
@@ -146,7 +170,8 @@ std::optional<Finding> examine_policy(Node& node, const Port& port, const std::v
     }
     std::vector<IfIndex> devices = nics;
     devices.push_back(port.link->index);
-    const auto objection = datapath::find_objection(node.path, devices);
+    const auto objection = port.record->bridged ? datapath::find_bridge_objection(node.path, {port.link->index})
+                                                : datapath::find_objection(node.path, devices);
     if (objection && fast) {
         finding.why = "frames bypass what was added after ADD: " + *objection;
         finding.cure = R"(recreate the container, or set "policy": "stack")";
@@ -181,12 +206,17 @@ Findings examine_port(Node& node, const Port& port, const std::vector<IfIndex>& 
         examine_target(node, port)};
     if (port.is_nic()) return findings;
     findings.push_back(examine_receiver(node, port));
+    if (!port.record && port.entry.bridge != 0 && port.link->name.starts_with("xvbp-"))
+        return findings;  // the host's own
     if (!port.record) {
         findings.push_back(
             {.what = "record", .why = "the attachment's record is lost", .cure = "delete the container"});
         return findings;
     }
-    if (!port.record->chained) findings.push_back(examine_addresses(node, port));
+    if (port.record->bridged)
+        findings.push_back(examine_bridge(node, port));
+    else if (!port.record->chained)
+        findings.push_back(examine_addresses(node, port));
     if (auto inner = examine_container_end(node, *port.record)) findings.push_back(std::move(*inner));
     if (auto inner = examine_container_program(node, *port.record)) findings.push_back(std::move(*inner));
     if (auto place = examine_place(node, port)) findings.push_back(std::move(*place));
@@ -212,7 +242,7 @@ Findings examine_nics(Node& node, const std::vector<AttachmentRecord>& records) 
     std::set<IfIndex> seen;
     for (const AttachmentRecord& record : records) {
         const auto conf = conf_of(record);
-        if (!conf || record.chained) continue;
+        if (!conf || record.chained || record.bridged) continue;
         attachment::Notes notes;
         const auto nics = datapath::choose_nics(node.path.rtnl, attachment::nic_request(*conf), notes);
         if (!nics) continue;

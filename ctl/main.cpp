@@ -50,6 +50,17 @@ void add_nic(CLI::App& app, std::string& name, Command& chosen) {
     detach->callback([&] { chosen = [&](attachment::Node& node) { return ctl::detach_nic(node, name); }; });
 }
 
+void add_fdb(CLI::App& app, std::string& network, Command& chosen) {
+    CLI::App* fdb = app.add_subcommand("fdb", "where the MACs of networks in bridge mode are");
+    fdb->add_option("NETWORK", network, "of this network alone");
+    const CLI::Option* json = fdb->add_flag("--json")->description("print one JSON object");
+    fdb->callback([json, &network, &chosen] {
+        chosen = [form = json->count() > 0 ? ctl::Form::json : ctl::Form::table, &network](attachment::Node& node) {
+            return ctl::show_fdb(node, network, form);
+        };
+    });
+}
+
 void add_program(CLI::App& app, attachment::ProgramSelection& selection, Command& chosen) {
     CLI::App* program =
         app.add_subcommand("program", "the operator's programs at containers' ends")->require_subcommand(1);
@@ -99,13 +110,14 @@ int main(int argc, char** argv) {
     app.footer("Examples:\n  xvethctl doctor\n  xvethctl stats --json | jq '.ports[] | {name, reasons}'");
     app.require_subcommand(1);
     Command chosen;
-    std::string nic_name;
+    std::string nic_name, network;
     attachment::ProgramSelection selection;
     ChainArguments chain_arguments;
     add_view(app, "stats", "what went by XDP at each port, and what did not and why", ctl::show_stats, chosen);
     add_view(app, "show", "the attachments that the node remembers", ctl::show_attachments, chosen);
     add_view(app, "doctor", "what makes a path slow or dead, and the cure", ctl::examine, chosen);
     add_chain(app, chain_arguments, chosen);
+    add_fdb(app, network, chosen);
     add_nic(app, nic_name, chosen);
     add_program(app, selection, chosen);
     try {

@@ -83,8 +83,10 @@ OrderedJson row_to_json(const Row& row) {
 
 // Program ids by name; empty where nothing is loaded.
 OrderedJson programs_to_json(bpf::Objects& objects) {
-    constexpr std::array<std::pair<const char*, bpf::Program>, 3> programs{
-        {{"xv_nic", bpf::Program::nic}, {"xv_host", bpf::Program::host}, {"xv_pod", bpf::Program::pod}}};
+    constexpr std::array<std::pair<const char*, bpf::Program>, 4> programs{{{"xv_nic", bpf::Program::nic},
+                                                                            {"xv_host", bpf::Program::host},
+                                                                            {"xv_pod", bpf::Program::pod},
+                                                                            {"xv_bridge", bpf::Program::bridge}}};
     OrderedJson out = OrderedJson::object();
     for (const auto& [name, program] : programs)
         if (const auto id = objects.program_id(program)) out[name] = *id;
@@ -103,7 +105,9 @@ std::string format_json(attachment::Node& node, const std::vector<Row>& rows, bo
 std::string format_people(const std::vector<Row>& rows) {
     std::vector<std::vector<std::string>> lines{{"PORT", "DEVICE", "TO PORT", "FROM PORT", "ATTACHMENT"}};
     for (const Row& row : rows) {
-        const std::string who = row.port.is_nic() ? "(NIC)" : "(unknown)";
+        const std::string who = row.port.is_nic()                      ? "(NIC)"
+                                : row.port.name().starts_with("xvbp-") ? "(host's port of a bridge)"
+                                                                       : "(unknown)";
         lines.push_back({row.port.number(), row.port.name(), std::to_string(row.stats.to_port.frames),
                          std::to_string(row.stats.from_port.frames),
                          row.port.record ? attachment_name(row.port.record->key) : who});

@@ -103,6 +103,45 @@ Result<void> await_local_route(netlink::Rtnl& rtnl, const IpAddress& address) {
 
 }  // namespace
 
+Result<void> ensure_link_local(netlink::Rtnl& rtnl, IfIndex device, const Mac& mac) {
+    auto present = rtnl.list_addresses(device);
+    if (!present) return std::move(present.error());
+    const auto own = link_local_of(mac);
+    if (std::ranges::any_of(*present, [&](const auto& known) { return known.prefix.address == own; })) return ok();
+    return add_link_local(rtnl, device, mac);
+}
+
+Result<void> configure_bridged_container(netlink::Rtnl& container, const VethPair& pair, const BridgedLayer3& layer3) {
+    const IfIndex device = pair.container.index;
+    const bool ipv6 = std::ranges::any_of(layer3.addresses,
+                                          [](const IpPrefix& prefix) { return prefix.address.family == Family::ipv6; });
+    if (ipv6) {
+        if (auto added = add_link_local(container, device, pair.container.mac); !added) return added;
+    }
+    for (const auto& prefix : layer3.addresses) {
+        auto address = usable_at_once(prefix);
+        address.no_prefix_route = false;
+        if (auto added = container.add_address(device, address); !added) return added;
+    }
+    for (auto route : layer3.routes) {
+        route.device = device;
+        if (auto added = container.add_route(route); !added) return added;
+    }
+    return ok();
+}
+
+Result<void> announce_addresses(netlink::Rtnl& container, const VethPair& pair) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (;;) {
+        auto present = container.list_addresses(pair.container.index);
+        if (!present) return std::move(present.error());
+        if (std::ranges::none_of(*present, &netlink::Address::tentative)) break;
+        if (std::chrono::steady_clock::now() >= deadline) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return container.set_mac(pair.container.index, pair.container.mac);
+}
+
 IpAddress default_gateway_of(const IpPrefix& address) {
     const unsigned host_bits = address.address.bits() - address.length;
     IpAddress first = address.network().address;

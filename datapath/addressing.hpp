@@ -49,6 +49,19 @@ struct AddressPlan {
 // The routes that configure_container() makes: what CHECK looks for.
 [[nodiscard]] std::vector<netlink::Route> container_routes(const AddressPlan& plan, netlink::IfIndex device);
 
+// Layer 3 of a container on a bridge: its network is on the link, routes name their gateways.
+struct BridgedLayer3 {
+    std::vector<IpPrefix> addresses;
+    std::vector<netlink::Route> routes;  // less the device
+};
+[[nodiscard]] Result<void> configure_bridged_container(netlink::Rtnl& container, const VethPair& pair,
+                                                       const BridgedLayer3& layer3);
+// Tells the link where the addresses are: a neighbour may know one at another MAC. The kernel does it for an interface whose
+// MAC "changes", to the same one too, but leaves out addresses that it has not finished to take in.
+[[nodiscard]] Result<void> announce_addresses(netlink::Rtnl& container, const VethPair& pair);
+// The link-local IPv6 address that follows from a MAC, usable at once.
+[[nodiscard]] Result<void> ensure_link_local(netlink::Rtnl& rtnl, netlink::IfIndex device, const Mac& mac);
+
 // Forwarding for the families in use, as the reference plugins switch it on. Interfaces that live by IPv6 router
 // advertisements get accept_ra=2 first: with 1 the kernel stops listening when forwarding starts, and their default
 // route goes.

@@ -24,7 +24,7 @@ namespace xveth::datapath {
 struct ArmSpec {
     std::string pin;      // attachment's hash: pins "<hash>h" and "<hash>c"
     bool managed = true;  // our program on the container's end too; false: the hook is the container's
-    bpf::Program host_program = bpf::Program::host;  // or a function's
+    bpf::Program host_program = bpf::Program::host;  // or a function's, or a bridge port's
     const bpf::ProgramInstance* program = nullptr;   // the operator's there instead
     std::string maps;                                // the directory that its maps are pinned in
 };

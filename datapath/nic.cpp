@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "datapath/arming.hpp"
+#include "datapath/bridge_parts.hpp"
 
 namespace xveth::datapath {
 namespace {
@@ -40,35 +41,33 @@ std::string vlan_record(const Node& node, const Link& nic) {
     return node.lock_path + "-" + nic_pin(static_cast<std::uint32_t>(nic.index)) + "-vlan-parse";
 }
 
-// A tag that the device keeps in metadata is invisible to XDP, and a redirected frame would lose it: the frame of a VLAN
-// would reach a container untagged.
-Result<void> keep_vlan_tags_in_frames(Node& node, const Link& nic) {
-    auto features = node.rtnl.features(nic.index);
-    if (!features) return std::move(features.error());
-    const auto parse = features->find(vlan_parse);
-    if (parse == features->end() || !parse->second.active) return ok();
-    if (parse->second.changeable) {
-        if (auto off = node.rtnl.set_features(nic.index, {{.name = vlan_parse, .on = false}}); !off) return off;
-        return write_file_atomically(vlan_record(node, nic), "on\n");
-    }
-    auto links = node.rtnl.list_links();
-    if (!links) return std::move(links.error());
-    const bool has_vlans =
-        std::ranges::any_of(*links, [&](const Link& link) { return link.kind == "vlan" && link.peer == nic.index; });
-    if (!has_vlans) return ok();
-    return Error{.code = 101,
-                 .errno_value = EOPNOTSUPP,
-                 .text = std::string(vlan_parse) + " is fixed on, and " + nic.name +
-                         " carries VLAN devices: their frames would reach containers untagged",
-                 .hint = "use another NIC, or \"nic\": \"none\""};
+// Whether the NIC carries the bridge's program, which stays when the bridge goes. Error 7 while it is a port of one.
+Result<bool> is_of_bridge(Node& node, const bpf::LinkInfo& link) {
+    const auto program = node.bpf.program_id(bpf::Program::bridge);
+    if (!program && program.error().errno_value != ENOENT) return program.error();
+    if (!program || *program != link.program_id) return false;
+    auto id = node.bpf.find_port(link.ifindex);
+    if (!id) return std::move(id.error());
+    if (!*id) return true;
+    auto port = node.bpf.get_port(**id);
+    if (!port) return std::move(port.error());
+    if (port->bridge == 0) return true;
+    return Error{.code = 7,
+                 .errno_value = EBUSY,
+                 .text = "it is a port of a network in bridge mode",
+                 .hint = "name another NIC, or delete the containers of that network"};
 }
 
 Result<void> ensure_program(Node& node, const Link& nic) {
     const auto index = static_cast<std::uint32_t>(nic.index);
     auto link = node.bpf.find_link(nic_pin(index));
     if (!link) return std::move(link.error());
-    if (*link && (*link)->ifindex == index) return ok();
-    if (*link) {  // of a device that is gone, whose ifindex a new one got
+    if (*link && (*link)->ifindex == index) {
+        auto bridge = is_of_bridge(node, **link);
+        if (!bridge) return std::move(bridge.error());
+        if (!*bridge) return ok();
+    }
+    if (*link) {  // of a device that is gone, whose ifindex a new one got; or of a bridge that is gone
         if (auto removed = node.bpf.remove_link_if_present(nic_pin(index)); !removed) return removed;
     }
     if (auto kept = keep_vlan_tags_in_frames(node, nic); !kept) return kept;
@@ -148,6 +147,27 @@ Result<void> ensure_nic(Node& node, const Link& nic, std::vector<std::string>& n
 
 }  // namespace
 
+Result<void> keep_vlan_tags_in_frames(Node& node, const Link& nic) {
+    auto features = node.rtnl.features(nic.index);
+    if (!features) return std::move(features.error());
+    const auto parse = features->find(vlan_parse);
+    if (parse == features->end() || !parse->second.active) return ok();
+    if (parse->second.changeable) {
+        if (auto off = node.rtnl.set_features(nic.index, {{.name = vlan_parse, .on = false}}); !off) return off;
+        return write_file_atomically(vlan_record(node, nic), "on\n");
+    }
+    auto links = node.rtnl.list_links();
+    if (!links) return std::move(links.error());
+    const bool has_vlans =
+        std::ranges::any_of(*links, [&](const Link& link) { return link.kind == "vlan" && link.peer == nic.index; });
+    if (!has_vlans) return ok();
+    return Error{.code = 101,
+                 .errno_value = EOPNOTSUPP,
+                 .text = std::string(vlan_parse) + " is fixed on, and " + nic.name +
+                         " carries VLAN devices: their frames would reach containers untagged",
+                 .hint = "use another NIC, or \"nic\": \"none\""};
+}
+
 std::string nic_pin(std::uint32_t ifindex) { return "nic-" + std::to_string(ifindex); }
 
 Result<std::vector<Link>> choose_nics(netlink::Rtnl& rtnl, const NicRequest& request, std::vector<std::string>& notes) {
@@ -193,7 +213,13 @@ Result<void> detach_nic(Node& node, const NodeLock&, const Link& nic) {
     auto id = node.bpf.find_port(index);
     if (!id) return std::move(id.error());
     if (*id) {
-        if (auto freed = node.bpf.free_port(**id); !freed) return freed;
+        auto port = node.bpf.get_port(**id);
+        if (!port) return std::move(port.error());
+        if (port->bridge != 0) {
+            if (auto released = release_bridge_nic(node, nic); !released) return released;
+        } else if (auto freed = node.bpf.free_port(**id); !freed) {
+            return freed;
+        }
         if (auto bumped = node.bpf.bump_generation(); !bumped) return bumped;
     }
     if (auto removed = node.bpf.remove_link_if_present(nic_pin(index)); !removed) return removed;

@@ -37,6 +37,10 @@ struct NicSet {
 // Takes the program off one NIC and frees its port; success when it was none of ours.
 [[nodiscard]] Result<void> detach_nic(Node& node, const NodeLock& lock, const netlink::Link& nic);
 
+// A tag that the device keeps in metadata is invisible to XDP, and a redirected frame would lose it: the frame of a VLAN
+// would reach a container untagged. What it was is remembered for detach_nic().
+[[nodiscard]] Result<void> keep_vlan_tags_in_frames(Node& node, const netlink::Link& nic);
+
 [[nodiscard]] std::string nic_pin(std::uint32_t ifindex);
 
 }  // namespace xveth::datapath

@@ -10,6 +10,7 @@
 #include "base/netns.hpp"
 #include "base/result.hpp"
 #include "base/sysctl.hpp"
+#include "bpf-progs/loader/bridges.hpp"
 #include "bpf-progs/loader/objects.hpp"
 #include "bpf-progs/loader/operator_programs.hpp"
 #include "netlink/nftables.hpp"
@@ -23,6 +24,7 @@ struct Node {
     netlink::Rtnl& rtnl;     // of `ns`
     netlink::Nftables& nft;  // of `ns`
     bpf::Objects& bpf;
+    bpf::Bridges& bridges;
     bpf::OperatorPrograms& programs;
     Sysctls& sysctls;
     std::string lock_path;  // the node lock's file

@@ -180,21 +180,50 @@ bool is_harmless_qdisc(const std::string& kind) {
     return std::ranges::find(kinds, kind) != kinds.end();
 }
 
-// Chains and rules are read one after the other: a judgement counts if nothing changed meanwhile.
-PolicyObjection find_objection(netlink::Nftables& nft) {
+namespace {
+
+// Chains and rules are read one after the other: a judgement counts if nothing changed meanwhile. `bridged`: only the chains
+// that bridged frames meet when br_netfilter shows them to nobody else.
+PolicyObjection find_objection(netlink::Nftables& nft, bool bridged) {
     constexpr int attempts = 8;
     for (int attempt = 0; attempt < attempts; ++attempt) {
         const auto before = nft.generation();
         if (!before && before.error().errno_value == EPROTONOSUPPORT) return std::nullopt;  // no nf_tables, no rules
         if (!before) return "the ruleset cannot be read: " + before.error().text;
-        const auto chains = nft.chains();
+        auto chains = nft.chains();
         if (!chains) return "the ruleset cannot be read: " + chains.error().text;
+        if (bridged)
+            std::erase_if(*chains,
+                          [](const auto& chain) { return chain.family != "bridge" && chain.family != "netdev"; });
         auto objection = Judge(nft, *chains).judge();
         const auto after = nft.generation();
         if (!after) return "the ruleset cannot be read: " + after.error().text;
         if (*after == *before) return objection;
     }
     return "the ruleset cannot be read: it changed all the time";
+}
+
+// Whether bridged frames pass by the rules for IP too.
+Result<bool> shows_frames_to_ip(Node& node) {
+    for (const char* name : {"iptables", "ip6tables", "arptables"}) {
+        auto on = node.sysctls.read(node.ns, std::string("net/bridge/bridge-nf-call-") + name);
+        if (!on && on.error().errno_value != ENOENT) return std::move(on.error());
+        if (on && *on != "0") return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+PolicyObjection find_objection(netlink::Nftables& nft) { return find_objection(nft, false); }
+
+PolicyObjection find_bridge_objection(Node& node, const std::vector<netlink::IfIndex>& devices) {
+    const auto ip = shows_frames_to_ip(node);
+    if (!ip) return "br_netfilter's switches cannot be read: " + ip.error().text;
+    if (*ip) return find_objection(node, devices);
+    for (const auto device : devices)
+        if (auto objection = find_tc_objection(node, device)) return objection;
+    return find_objection(node.nft, true);
 }
 
 PolicyObjection find_objection(Node& node, const std::vector<netlink::IfIndex>& devices) {

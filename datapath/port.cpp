@@ -65,6 +65,13 @@ Result<void> refuse_own_addresses(Node& node, const std::vector<IpAddress>& addr
     return ok();
 }
 
+// Only where the node has bridges.
+Result<void> leave_bridge(Node& node, bpf::PortId id) {
+    auto port = node.bpf.get_port(id);
+    if (!port) return std::move(port.error());
+    return port->bridge != 0 ? node.bridges.remove_port_if_present(id) : ok();
+}
+
 }  // namespace
 
 Error address_is_held(const IpAddress& address, const std::string& holder) {
@@ -101,6 +108,7 @@ Result<void> withdraw_port(Node& node, bpf::PortId id, const std::vector<IpAddre
     const auto keep_first = [&](Result<void> step) {
         if (first && !step) first = std::move(step);
     };
+    keep_first(leave_bridge(node, id));
     for (const auto& address : addresses) keep_first(node.bpf.remove_endpoint_if_of(address, id));
     keep_first(node.bpf.remove_target_if_present(id));
     keep_first(node.bpf.free_port(id));

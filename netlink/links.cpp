@@ -194,6 +194,12 @@ Result<void> SystemRtnl::set_alias(IfIndex device, const std::string& alias) {
     return route_.execute(message, "set the alias of " + device_text(device));
 }
 
+Result<void> SystemRtnl::set_mac(IfIndex device, const Mac& mac) {
+    auto message = encode_set_link(device);
+    message.put_bytes(IFLA_ADDRESS, mac.bytes);
+    return route_.execute(message, "set MAC " + mac.to_string() + " of " + device_text(device));
+}
+
 Result<void> SystemRtnl::set_mtu(IfIndex device, std::uint32_t mtu) {
     auto message = encode_set_link(device);
     message.put_u32(IFLA_MTU, mtu);

@@ -30,6 +30,8 @@ public:
     virtual Result<std::vector<Link>> list_links() = 0;  // a dump: only where no name or index is known
     virtual Result<void> create_veth(const VethSpec& spec) = 0;
     virtual Result<void> set_alias(IfIndex device, const std::string& alias) = 0;  // at most 255 bytes
+    virtual Result<void> set_mac(IfIndex device,
+                                 const Mac& mac) = 0;  // announced where arp_notify, ndisc_notify are on
     virtual Result<void> set_mtu(IfIndex device, std::uint32_t mtu) = 0;
     virtual Result<void> set_up(IfIndex device, bool up) = 0;
     virtual Result<void> set_no_ipv6_autoconf(IfIndex device) = 0;  // IFLA_INET6_ADDR_GEN_MODE none

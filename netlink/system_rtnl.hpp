@@ -25,6 +25,7 @@ public:
     Result<std::vector<Link>> list_links() override;
     Result<void> create_veth(const VethSpec& spec) override;
     Result<void> set_alias(IfIndex device, const std::string& alias) override;
+    Result<void> set_mac(IfIndex device, const Mac& mac) override;
     Result<void> set_mtu(IfIndex device, std::uint32_t mtu) override;
     Result<void> set_up(IfIndex device, bool up) override;
     Result<void> set_no_ipv6_autoconf(IfIndex device) override;

@@ -217,7 +217,7 @@ CniResult FakeNode::attach_by_another_plugin(const std::string& ifname) {
 
 std::string FakeNode::snapshot() const {
     std::ostringstream out;
-    out << world.snapshot() << objects.to_string() << programs.to_string();
+    out << world.snapshot() << objects.to_string() << bridges.to_string() << programs.to_string();
     for (const auto& [who, host] : pool.leases) out << "lease " << who << ": " << int{host} << "\n";
     std::map<std::string, std::string> records;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory.path()))

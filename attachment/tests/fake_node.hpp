@@ -18,6 +18,7 @@
 #include "base/fault.hpp"
 #include "base/netns.hpp"
 #include "base/sysctl.hpp"
+#include "bpf-progs/loader/fake_bridges.hpp"
 #include "bpf-progs/loader/fake_objects.hpp"
 #include "bpf-progs/loader/fake_programs.hpp"
 #include "netlink/fake/fake_nftables.hpp"
@@ -123,6 +124,7 @@ public:
     netlink::FakeRtnl rtnl{world, ns};
     netlink::FakeNftables nft{world};
     bpf::FakeObjects objects{faults};
+    bpf::FakeBridges bridges{objects, faults, ns.cookie().value()};
     bpf::FakePrograms programs{objects, faults};
     FakeSysctls sysctls{faults};
     FaultyStore store{directory.path(), faults};
@@ -132,6 +134,7 @@ public:
                         .rtnl = rtnl,
                         .nft = nft,
                         .bpf = objects,
+                        .bridges = bridges,
                         .programs = programs,
                         .sysctls = sysctls,
                         .lock_path = store.node_lock_path(),

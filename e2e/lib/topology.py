@@ -44,7 +44,8 @@ class Container:
 
     @property
     def host_end(self):
-        return next(i["name"] for i in self.result["interfaces"] if not i.get("sandbox"))
+        on_node = (i["name"] for i in self.result["interfaces"] if not i.get("sandbox"))
+        return next(name for name in on_node if not name.startswith("xvb-"))
 
     @property
     def attachment(self):

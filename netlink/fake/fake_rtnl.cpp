@@ -77,6 +77,13 @@ Result<void> FakeRtnl::set_alias(IfIndex device, const std::string& alias) {
     return ok();
 }
 
+Result<void> FakeRtnl::set_mac(IfIndex device, const Mac& mac) {
+    auto at = step_at("set_mac", device);
+    if (!at) return std::move(at.error());
+    (*at)->link.mac = mac;
+    return ok();
+}
+
 Result<void> FakeRtnl::set_mtu(IfIndex device, std::uint32_t mtu) {
     auto at = step_at("set_mtu", device);
     if (!at) return std::move(at.error());

@@ -122,9 +122,11 @@ TEST(Links, AreChanged) {
     Rtnl& rtnl = *pair.host.rtnl;
     must(rtnl.set_alias(pair.outer.index, "xveth net/container/eth0"));
     must(rtnl.set_mtu(pair.outer.index, 1400));
+    must(rtnl.set_mac(pair.outer.index, *Mac::parse("02:fc:00:00:00:77")));
     Link link = must_have(rtnl.find_link("xvhost"));
     EXPECT_EQ(link.alias, "xveth net/container/eth0");
     EXPECT_EQ(link.mtu, 1400U);
+    EXPECT_EQ(link.mac.to_string(), "02:fc:00:00:00:77");
     EXPECT_TRUE(link.up);
     must(rtnl.set_up(pair.outer.index, false));
     EXPECT_FALSE(must_have(rtnl.find_link("xvhost")).up);

@@ -85,6 +85,15 @@ Result<void> set_up_addresses(Node& node, Container& container, const VethPair& 
     return datapath::configure_bridged_container(*container.rtnl, pair, plan.container);
 }
 
+Result<void> await_local_routes(Node& node, Container& container, const BridgedPlan& plan, bool has_gateway) {
+    for (const auto& prefix : plan.container.addresses)
+        if (auto local = datapath::await_local_route(*container.rtnl, prefix.address); !local) return local;
+    if (!has_gateway) return ok();
+    for (const auto& gateway : plan.gateways)
+        if (auto local = datapath::await_local_route(node.path.rtnl, gateway.address); !local) return local;
+    return ok();
+}
+
 // Whether the port's frames may bypass the kernel's bridge.
 Result<bool> may_bypass(Node& node, const NetConf& conf, const NetworkBridge& bridge, const VethPair& pair,
                         Notes& notes) {
@@ -271,6 +280,8 @@ Result<CniResult> attach_bridged(Node& node, const NetConf& conf, const Request&
     if (auto set = set_up_masquerade(node, conf, plan.container.addresses, record); !set) return std::move(set.error());
     if (auto carrier = datapath::await_carrier(node.path, *container.rtnl, *pair); !carrier)
         return std::move(carrier.error());
+    if (auto local = await_local_routes(node, container, plan, bridge->host.has_value()); !local)
+        return std::move(local.error());
     if (auto published = publish(node, conf, *bridge, *access, *pair, record, notes); !published)
         return std::move(published.error());
     if (auto announced = datapath::announce_addresses(*container.rtnl, *pair); !announced)

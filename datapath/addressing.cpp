@@ -89,18 +89,6 @@ Result<void> keep_router_advertisements(Node& node) {
     return ok();
 }
 
-Result<void> await_local_route(netlink::Rtnl& rtnl, const IpAddress& address) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-    for (;;) {
-        auto route = rtnl.route_to(address);
-        if (!route) return std::move(route.error());
-        if (*route && (*route)->local) return ok();
-        if (std::chrono::steady_clock::now() >= deadline)
-            return errno_error(ETIMEDOUT, "wait for the local route of " + address.to_string()).with_code(100);
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-}
-
 }  // namespace
 
 Result<void> ensure_link_local(netlink::Rtnl& rtnl, IfIndex device, const Mac& mac) {
@@ -241,9 +229,21 @@ Result<void> configure_host(Node& node, const VethPair& pair, const AddressPlan&
     return ok();
 }
 
+Result<void> await_local_route(netlink::Rtnl& rtnl, const IpAddress& address) {
+    if (address.family == Family::ipv4) return ok();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (;;) {
+        auto route = rtnl.route_to(address);
+        if (!route) return std::move(route.error());
+        if (*route && (*route)->local) return ok();
+        if (std::chrono::steady_clock::now() >= deadline)
+            return errno_error(ETIMEDOUT, "wait for the local route of " + address.to_string()).with_code(100);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
 Result<void> await_local_routes(Node& node, netlink::Rtnl& container, const AddressPlan& plan) {
     for (const auto& [prefix, gateway] : plan.addresses) {
-        if (prefix.address.family == Family::ipv4) continue;
         if (auto local = await_local_route(container, prefix.address); !local) return local;
         if (gateway.is_link_local()) continue;  // every device may have it: no route tells them apart
         if (auto local = await_local_route(node.rtnl, gateway); !local) return local;

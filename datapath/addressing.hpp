@@ -42,9 +42,11 @@ struct AddressPlan {
 [[nodiscard]] Result<void> configure_container(netlink::Rtnl& container, const VethPair& pair, const AddressPlan& plan);
 // Gateway addresses, routes and neighbours on the host. The link must be up.
 [[nodiscard]] Result<void> configure_host(Node& node, const VethPair& pair, const AddressPlan& plan);
-// Waits until both sides take packets for their IPv6 addresses (2 s, then error 100). The kernel enters an address's local
+// Waits until the namespace takes packets for an IPv6 address of its own (2 s, then error 100). The kernel enters the local
 // route in the background and under the RTNL lock (addrconf_dad_work), also where it need not look for duplicates; until
 // then, long on a node where namespaces come and go, it drops what arrives (Ip6InAddrErrors).
+[[nodiscard]] Result<void> await_local_route(netlink::Rtnl& rtnl, const IpAddress& address);
+// The same for all addresses of a plan, on both sides.
 [[nodiscard]] Result<void> await_local_routes(Node& node, netlink::Rtnl& container, const AddressPlan& plan);
 // The routes that configure_container() makes: what CHECK looks for.
 [[nodiscard]] std::vector<netlink::Route> container_routes(const AddressPlan& plan, netlink::IfIndex device);

@@ -13,5 +13,6 @@ namespace xveth::bench {
 [[nodiscard]] Result<void> bench_tcp(const Settings& settings, Report& report);
 [[nodiscard]] Result<void> bench_add(const Settings& settings, Report& report);
 [[nodiscard]] Result<void> bench_chain(const Settings& settings, Report& report);
+[[nodiscard]] Result<void> bench_bridge(const Settings& settings, Report& report);
 
 }  // namespace xveth::bench

@@ -28,6 +28,7 @@ constexpr std::array benches{
     Bench{"tcp", "TCP streams and request/response between containers and with a client", bench_tcp},
     Bench{"add", "time of CNI ADD and DEL", bench_add},
     Bench{"chain", "64-byte frames through chains of 1, 2 and 4 containers", bench_chain},
+    Bench{"bridge", "frames, broadcast and TCP between the containers of a bridge", bench_bridge},
 };
 
 constexpr int exit_failed = 2;

@@ -59,6 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"chain",
                          {"chain_hop.vs_routed", "chain_hop.vs_bridge", "chain_1.xveth", "chain_1.vs_routed",
                           "chain_4.vs_routed", "chain_4.vs_bridge", "chain_hop.xveth"}},
+                    Case{"bridge",
+                         {"bridge.vs_linux_bridge", "bridge_broadcast.vs_linux_bridge", "bridge_tcp.vs_linux_bridge",
+                          "bridge_frames.xveth", "bridge_frames.linux_bridge"}},
                     Case{"add", {"add.xveth", "add.ptp", "add.vs_ptp", "add_rss.xveth", "add.10_vs_1"}}),
     [](const auto& chosen) { return chosen.param.bench; });
 

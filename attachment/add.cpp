@@ -25,7 +25,6 @@ namespace {
 using datapath::AddressPlan;
 using datapath::VethPair;
 
-constexpr std::uint32_t mtu_without_nic = 1500;
 constexpr std::uint32_t ipv6_min_mtu = 1280;
 
 // The interface must not exist. What an ADD that was killed left of this attachment is taken down first.
@@ -93,13 +92,8 @@ bool uses(const AddressPlan& plan, Family family) {
 Result<void> set_up_addresses(Node& node, Container& container, const VethPair& pair, const AddressPlan& plan) {
     const bool ipv4 = uses(plan, Family::ipv4);
     const bool ipv6 = uses(plan, Family::ipv6);
-    if (ipv6 && pair.container.mtu < ipv6_min_mtu)  // the kernel takes IPv6 off such a device
-        return Error{.code = 7,
-                     .errno_value = EINVAL,
-                     .text = "an IPv6 address for " + pair.container.name + ", whose MTU is " +
-                             std::to_string(pair.container.mtu) + ": IPv6 needs " + std::to_string(ipv6_min_mtu),
-                     .hint = R"(raise "mtu" or the NIC's MTU, or take the IPv6 range out of the IPAM configuration)"};
     if (ipv6) {
+        if (auto fits = refuse_mtu_below_ipv6(pair.container); !fits) return fits;
         if (auto on = datapath::ensure_ipv6(node.path, container.ns, pair.container.name); !on) return on;
         if (auto on = datapath::ensure_ipv6(node.path, node.path.ns, pair.host.name); !on) return on;
     }
@@ -252,6 +246,15 @@ Result<CniResult> attach_container(Node& node, const NetConf& conf, const Reques
 }
 
 }  // namespace
+
+Result<void> refuse_mtu_below_ipv6(const netlink::Link& device) {
+    if (device.mtu >= ipv6_min_mtu) return ok();
+    return Error{.code = 7,
+                 .errno_value = EINVAL,
+                 .text = "an IPv6 address for " + device.name + ", whose MTU is " + std::to_string(device.mtu) +
+                         ": IPv6 needs " + std::to_string(ipv6_min_mtu),
+                 .hint = R"(raise "mtu" or the NIC's MTU, or take the IPv6 range out of the IPAM configuration)"};
+}
 
 Result<datapath::NicSet> ensure_network_nics(Node& node, const NetConf& conf, Notes& notes) {
     auto lock = datapath::NodeLock::acquire(node.path);

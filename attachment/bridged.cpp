@@ -16,8 +16,6 @@ namespace {
 using datapath::NetworkBridge;
 using datapath::VethPair;
 
-constexpr std::uint32_t mtu_without_nic = 1500;
-constexpr std::uint32_t ipv6_min_mtu = 1280;
 constexpr std::uint32_t largest_mtu = 65535;
 constexpr std::size_t most_vlans = 128;  // of a port: each has a group of its own to be flooded to
 
@@ -70,13 +68,8 @@ Result<void> set_up_gateways(Node& node, const NetworkBridge& bridge, const Brid
 Result<void> set_up_addresses(Node& node, Container& container, const VethPair& pair, const BridgedPlan& plan) {
     const auto& addresses = plan.container.addresses;
     const bool ipv6 = uses(addresses, Family::ipv6);
-    if (ipv6 && pair.container.mtu < ipv6_min_mtu)
-        return Error{.code = 7,
-                     .errno_value = EINVAL,
-                     .text = "an IPv6 address for " + pair.container.name + ", whose MTU is " +
-                             std::to_string(pair.container.mtu) + ": IPv6 needs " + std::to_string(ipv6_min_mtu),
-                     .hint = R"(raise "mtu" or the NIC's MTU, or take the IPv6 range out of the IPAM configuration)"};
     if (ipv6) {
+        if (auto fits = refuse_mtu_below_ipv6(pair.container); !fits) return fits;
         if (auto on = datapath::ensure_ipv6(node.path, container.ns, pair.container.name); !on) return on;
     }
     auto announced = datapath::announce_mac_changes(node.path, container.ns, pair.container.name,

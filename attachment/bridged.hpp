@@ -2,6 +2,7 @@
 // Attachments of networks in bridge mode, beside those of routed ones.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "attachment/lifecycle.hpp"
@@ -36,7 +37,10 @@ struct BridgedPlan {
 [[nodiscard]] Result<void> check_bridged(Node& node, const NetConf& conf, const AttachmentRecord& record,
                                          const datapath::VethPair& pair, const CniResult& result);
 
-// add.cpp: steps that both modes take.
+// add.cpp: what both modes share.
+inline constexpr std::uint32_t mtu_without_nic = 1500;
+// The kernel takes IPv6 off a device of so small an MTU: error 7.
+[[nodiscard]] Result<void> refuse_mtu_below_ipv6(const netlink::Link& device);
 [[nodiscard]] Result<CniResult> ask_ipam(Node& node, const NetConf& conf, const Request& request);
 [[nodiscard]] Result<datapath::VethPair> create_pair(Node& node, const NetConf& conf, const AttachmentRecord& record,
                                                      Container& container, std::uint32_t mtu);

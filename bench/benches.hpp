@@ -8,6 +8,12 @@
 
 namespace xveth::bench {
 
+struct Bench {
+    const char* name;
+    const char* what;
+    Result<void> (*run)(const Settings&, Report&);
+};
+
 [[nodiscard]] Result<void> bench_drop(const Settings& settings, Report& report);
 [[nodiscard]] Result<void> bench_tx(const Settings& settings, Report& report);
 [[nodiscard]] Result<void> bench_tcp(const Settings& settings, Report& report);

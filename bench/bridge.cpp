@@ -77,7 +77,7 @@ Result<void> report_frames(const Settings& settings, Report& report) {
     std::vector<Series> series;
     for (const bool broadcast : {false, true})
         for (const auto peer : peers) {
-            const auto metric = peer_metric(broadcast ? "bridge_broadcast" : "bridge_frames", peer);
+            const auto metric = peer_metric(broadcast ? "bridge_broadcast" : "bridge", peer);
             auto target = prepare_frames(settings, metric, peer, broadcast ? broadcast_receivers : 1, broadcast);
             if (!target) return std::move(target.error()).in(metric);
             series.push_back(rate_series(metric, targets.emplace_back(std::move(*target)), settings.seconds));

@@ -7,32 +7,30 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 namespace xveth::bench {
 namespace {
 
 constexpr auto ratio_unit = "ratio";
 
-std::string processor_name() {
+// The first line of /proc/cpuinfo with this name; nothing if there is none.
+std::string processor_fact(const std::string& name) {
     std::ifstream info("/proc/cpuinfo");
     for (std::string line; std::getline(info, line);)
-        if (line.starts_with("model name"))
+        if (line.starts_with(name))
             if (const auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
-    return "unknown";
+    return {};
 }
 
-nlohmann::json machine() {
-    utsname name{};
-    ::uname(&name);
-    const auto pages = ::sysconf(_SC_PHYS_PAGES);
-    return {{"kernel", name.release},
-            {"architecture", name.machine},
-            {"processor", processor_name()},
-            {"cpus", ::sysconf(_SC_NPROCESSORS_ONLN)},
-            {"memory_mib", pages / 1024 * ::sysconf(_SC_PAGESIZE) / 1024}};
+std::string first_line(const char* path) {
+    std::string line;
+    std::getline(std::ifstream(path), line);
+    return line;
 }
+
+std::string or_unknown(std::string text) { return text.empty() ? "unknown" : std::move(text); }
 
 std::string line_of(const std::string& metric, const std::string& unit, const Samples& samples) {
     std::array<char, 160> line{};
@@ -41,7 +39,27 @@ std::string line_of(const std::string& metric, const std::string& unit, const Sa
     return line.data();
 }
 
+// Of the last minute: numbers that were measured on a busy machine are of little worth.
+double load_average() {
+    double load = 0;
+    return ::getloadavg(&load, 1) == 1 ? load : -1;
+}
+
 }  // namespace
+
+nlohmann::json machine_facts() {
+    utsname name{};
+    ::uname(&name);
+    const auto pages = ::sysconf(_SC_PHYS_PAGES);
+    return {{"kernel", name.release},
+            {"architecture", name.machine},
+            {"processor", or_unknown(processor_fact("model name"))},
+            {"virtual", processor_fact("flags").find(" hypervisor") != std::string::npos},
+            {"spectre_v2", or_unknown(first_line("/sys/devices/system/cpu/vulnerabilities/spectre_v2"))},
+            {"load", load_average()},
+            {"cpus", ::sysconf(_SC_NPROCESSORS_ONLN)},
+            {"memory_mib", pages / 1024 * ::sysconf(_SC_PAGESIZE) / 1024}};
+}
 
 std::vector<Report::Row> Report::ratios_first(std::vector<Row> rows) {
     std::ranges::stable_partition(rows, [](const Row& row) { return row.unit == ratio_unit; });
@@ -68,7 +86,7 @@ void Report::add_ratio(const std::string& metric, const Series& a, const Series&
     refusals_.push_back(metric + ": no ratio, because " + culprit.metric + " could not be measured");
 }
 
-std::string Report::json() const {
+nlohmann::json Report::object() const {
     nlohmann::json results = nlohmann::json::array();
     for (const auto& row : ratios_first(rows_))
         results.push_back({{"metric", row.metric},
@@ -77,10 +95,14 @@ std::string Report::json() const {
                            {"min", row.samples.min()},
                            {"max", row.samples.max()},
                            {"samples", row.samples.values.size()}});
-    const nlohmann::json object = {
-        {"bench", bench_}, {"machine", machine()}, {"results", results}, {"notes", notes_}, {"refused", refusals_}};
-    return object.dump(2) + "\n";
+    return {{"bench", bench_},
+            {"machine", machine_facts()},
+            {"results", results},
+            {"notes", notes_},
+            {"refused", refusals_}};
 }
+
+std::string Report::json() const { return object().dump(2) + "\n"; }
 
 std::string Report::table() const {
     std::array<char, 160> head{};

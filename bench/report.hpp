@@ -2,12 +2,16 @@
 // What a run found, as a table for people (ratios first) and as one JSON object.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/measure.hpp"
 
 namespace xveth::bench {
+
+// What a reader of the numbers must know of the machine.
+[[nodiscard]] nlohmann::json machine_facts();
 
 class Report {
 public:
@@ -22,6 +26,7 @@ public:
     void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
     [[nodiscard]] bool complete() const { return refusals_.empty(); }
+    [[nodiscard]] nlohmann::json object() const;
     [[nodiscard]] std::string json() const;
     [[nodiscard]] std::string table() const;
 

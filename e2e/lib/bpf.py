@@ -10,8 +10,9 @@ import sys
 _libc = ctypes.CDLL(None, use_errno=True)
 _serial = itertools.count(1)
 _SYSCALL_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
-_MAP_LOOKUP, _PROG_LOAD, _OBJ_PIN, _OBJ_GET, _LINK_UPDATE = 1, 5, 6, 7, 29
+_MAP_CREATE, _MAP_LOOKUP, _PROG_LOAD, _OBJ_PIN, _OBJ_GET, _LINK_UPDATE = 0, 1, 5, 6, 7, 29
 SCHED_CLS, XDP = 3, 6
+_XSKMAP = 17
 
 _EXIT = struct.pack("<BBhi", 0x95, 0, 0, 0)
 
@@ -38,10 +39,14 @@ def _load(kind, code, name):
     fd = _bpf(_PROG_LOAD, struct.pack("<IIQQIIQII16s", kind, len(code) // 8, ctypes.addressof(instructions),
                                       ctypes.addressof(licence), 0, 0, 0, 0, 0, name.encode()))
     path = f"/sys/fs/bpf/{name}-{next(_serial)}"
+    _pin(fd, path)
+    return path
+
+
+def _pin(fd, path):
     text = ctypes.create_string_buffer(path.encode())
     _bpf(_OBJ_PIN, struct.pack("<QI", ctypes.addressof(text), fd))
     os.close(fd)
-    return path
 
 
 def foreign_xdp():
@@ -52,6 +57,17 @@ def foreign_xdp():
 def push_vlan_tag(vlan):
     """A tc program that leaves a VLAN tag in the frame's metadata, as a VLAN device with offload does."""
     return _load(SCHED_CLS, _set(2, 0x0081) + _set(3, vlan) + _call(18) + _set(0, 0) + _EXIT, "push_tag")
+
+
+def xskmap(path, queues):
+    """A pinned XSKMAP, and the pinned program that sends each queue's frames to its entry, or to the stack."""
+    _pin(_bpf(_MAP_CREATE, struct.pack("<IIII", _XSKMAP, 4, 4, queues)), path)
+    fd = _open(path)
+    queue_index = struct.pack("<BBhi", 0x61, 0x12, 16, 0)  # r2 = ctx->rx_queue_index
+    the_map = struct.pack("<BBhiBBhi", 0x18, 0x11, 0, fd, 0, 0, 0, 0)
+    program = _load(XDP, queue_index + the_map + _set(3, 2) + _call(51) + _EXIT, "to_sockets")
+    os.close(fd)
+    return program
 
 
 def _open(path):

@@ -94,10 +94,6 @@ Result<datapath::ChainPlace> prepare_place(Node& node, const datapath::NodeLock&
     if (*fits < mtu) return too_large(record.chain->name, mtu, *fits);
     auto id = datapath::ensure_chain(node.path, lock, record.chain->name);
     if (!id) return std::move(id.error());
-    if (record.chain->position == 0) {
-        auto guarded = datapath::guard_egress(node.path, record.key.hash(), pair.host);
-        if (!guarded) return std::move(guarded.error());
-    }
     return datapath::ChainPlace{
         .chain = *id, .position = record.chain->position, .stack_path_passes = record.chain->stack_path_passes};
 }

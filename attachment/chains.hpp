@@ -23,8 +23,7 @@ namespace xveth::attachment {
 // in its chain. No promise: publishing looks again.
 [[nodiscard]] Result<std::uint32_t> mtu_in_chain(Node& node, const NetConf& conf, std::uint32_t mtu);
 
-// The port's place in its chain, which is there from now on; frames that the stack sends a protected container go through
-// it. Nothing is in force before the port is published.
+// The port's place in its chain, which is there from now on. Nothing is in force before the port is published.
 [[nodiscard]] Result<datapath::ChainPlace> prepare_place(Node& node, const datapath::NodeLock& lock,
                                                          const NetConf& conf, const datapath::VethPair& pair,
                                                          const AttachmentRecord& record);

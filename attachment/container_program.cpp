@@ -63,7 +63,8 @@ datapath::ArmSpec arm_spec(const NetConf& conf, const AttachmentRecord& record,
             .managed = conf.container_xdp == ContainerXdp::managed,
             .host_program = host_program(record),
             .program = program ? &*program : nullptr,
-            .maps = record.program ? record.program->maps : ""};
+            .maps = record.program ? record.program->maps : "",
+            .guarded = conf.protected_by.has_value()};
 }
 
 }  // namespace xveth::attachment

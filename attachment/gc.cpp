@@ -71,7 +71,7 @@ Result<void> collect_lost_ports(Node& node, Notes& notes) {
         if (*link) continue;
         auto addresses = datapath::addresses_of(node.path, id);
         if (!addresses) return std::move(addresses.error());
-        if (auto gone = datapath::retire_port(node.path, *lock, id, *addresses); !gone) return gone;
+        if (auto gone = datapath::retire_dead_port(node.path, *lock, id, *addresses); !gone) return gone;
         notes.push_back("collected port " + std::to_string(static_cast<std::uint32_t>(id)) + ", whose device is gone");
     }
     return datapath::free_chains_without_members(node.path, *lock);

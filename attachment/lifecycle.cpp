@@ -65,10 +65,8 @@ Result<void> take_down_port(Node& node, const AttachmentRecord& record) {
         if (!lock) return std::move(lock.error());
         return datapath::withdraw_port(node.path, *id, addresses);
     }
-    if (port->chain == 0) return datapath::withdraw_port(node.path, *id, addresses);
-    auto lock = datapath::NodeLock::acquire(node.path);
-    if (!lock) return std::move(lock.error());
-    return datapath::retire_port(node.path, *lock, *id, addresses);
+    return port->chain == 0 ? datapath::withdraw_port(node.path, *id, addresses)
+                            : datapath::retire_port(node.path, *id, addresses);
 }
 
 // What an ADD that failed before its port was published made of its chain.
@@ -155,6 +153,7 @@ Result<void> take_down(Node& node, const AttachmentRecord& record) {
     } else {
         errors.keep(datapath::remove_veth_pair_if_present(node.path, record.host_end, record.key.alias()));
     }
+    if (loaded && *loaded) errors.keep(datapath::remove_guard(node.path, record.key.hash()));
     return errors.take();
 }
 

@@ -68,12 +68,6 @@ std::string host_pin(const std::string& hash) { return hash + "h"; }
 std::string container_pin(const std::string& hash) { return hash + "c"; }
 std::string egress_pin(const std::string& hash) { return hash + "e"; }
 
-Result<void> guard_egress(Node& node, const std::string& hash, const netlink::Link& host_end) {
-    auto attached = node.bpf.attach_egress(node.ns, static_cast<std::uint32_t>(host_end.index), egress_pin(hash));
-    if (!attached) return std::move(attached.error()).in("egress of host end " + host_end.name).or_code(101);
-    return ok();
-}
-
 Result<std::string> find_egress_fault(Node& node, const std::string& hash, const netlink::Link& host_end) {
     auto link = node.bpf.find_link(egress_pin(hash));
     if (!link) return std::move(link.error());
@@ -107,6 +101,12 @@ Result<void> arm_container_end(Node& node, const Netns& ns, const VethPair& pair
     return spec.managed ? node.bpf.attach(ns, ifindex, bpf::Program::pod, container_pin(spec.pin)) : ok();
 }
 
+Result<void> guard_egress(Node& node, const std::string& hash, const netlink::Link& host_end) {
+    auto attached = node.bpf.attach_egress(node.ns, static_cast<std::uint32_t>(host_end.index), egress_pin(hash));
+    if (!attached) return std::move(attached.error()).in("egress of host end " + host_end.name).or_code(101);
+    return ok();
+}
+
 }  // namespace
 
 Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, const ArmSpec& spec) {
@@ -115,6 +115,8 @@ Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, co
     auto outer =
         node.bpf.attach(node.ns, static_cast<std::uint32_t>(pair.host.index), spec.host_program, host_pin(spec.pin));
     if (!outer) return std::move(outer.error()).in("host end " + pair.host.name).or_code(101);
+    if (spec.guarded)
+        if (auto guarded = guard_egress(node, spec.pin, pair.host); !guarded) return guarded;
 
     auto takes = takes_redirected_frames(node.rtnl, pair.host.index);
     if (!takes) return std::move(takes.error());
@@ -129,9 +131,11 @@ Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, co
 Result<void> disarm(Node& node, const std::string& pin) {
     auto outer = node.bpf.remove_link_if_present(host_pin(pin));
     auto inner = node.bpf.remove_link_if_present(container_pin(pin));
-    auto egress = node.bpf.remove_link_if_present(egress_pin(pin));
-    if (!outer) return outer;
-    return inner ? egress : inner;
+    return outer ? inner : outer;
+}
+
+Result<void> remove_guard(Node& node, const std::string& pin) {
+    return node.bpf.remove_link_if_present(egress_pin(pin));
 }
 
 Result<void> remove_program_maps(Node& node, const std::string& hash, const std::string& directory) {

@@ -27,22 +27,24 @@ struct ArmSpec {
     bpf::Program host_program = bpf::Program::host;  // or a function's, or a bridge port's
     const bpf::ProgramInstance* program = nullptr;   // the operator's there instead
     std::string maps;                                // the directory that its maps are pinned in
+    bool guarded = false;  // protected: what the stack sends by the host end goes through a chain, if anywhere
 };
 
 // Attaches xv_host at the host end, and at the container's xv_pod or the operator's program; both up, offloads set before.
-// Fails (code 101) unless the kernel then reports that the pair takes redirected frames.
+// Fails (code 101) unless the kernel then reports that the pair takes redirected frames. From then on a guarded container
+// gets from the stack what passes its chain, and nothing before its port is published.
 [[nodiscard]] Result<void> arm(Node& node, const Netns& container_ns, const VethPair& pair, const ArmSpec& spec);
 
 // Removes both pins, which detaches; success when there are none.
 [[nodiscard]] Result<void> disarm(Node& node, const std::string& pin);
+// Ends the guard; success when there is none. Last, where the pair goes: nothing reaches the container before that.
+[[nodiscard]] Result<void> remove_guard(Node& node, const std::string& pin);
 
 [[nodiscard]] std::string host_pin(const std::string& hash);
 [[nodiscard]] std::string container_pin(const std::string& hash);
 [[nodiscard]] std::string egress_pin(const std::string& hash);
 
-// From now on what the stack sends by `host_end` to a protected container goes through its chain. Undone by disarm().
-[[nodiscard]] Result<void> guard_egress(Node& node, const std::string& hash, const netlink::Link& host_end);
-// What is wrong with that; empty while it is in force.
+// What is wrong with the guard; empty while it is in force.
 [[nodiscard]] Result<std::string> find_egress_fault(Node& node, const std::string& hash, const netlink::Link& host_end);
 
 // Removes the pins of the maps of an operator's program; success when there are none. `directory`: as on record, for when

@@ -135,11 +135,6 @@ Result<std::uint32_t> find_place(Node& node, const FunctionSpec& spec, const Cha
                    "functions that are gone keep their places: xvethctl chain show, and chain forget NAME POSITION");
 }
 
-Result<void> put_slot(Node& node, ChainId chain, std::uint32_t index, const xv_chain_slot& slot) {
-    if (auto put = node.bpf.put_chain_slot(chain, index, slot); !put) return put;
-    return node.bpf.bump_generation();
-}
-
 // Calls visit(chain, index, slot) for every slot of every chain that a port of this id is in.
 template <class Visit>
 Result<void> for_each_slot_of(Node& node, PortId port, Visit visit) {
@@ -152,6 +147,34 @@ Result<void> for_each_slot_of(Node& node, PortId port, Visit visit) {
             if (auto visited = visit(id, index, slot); !visited) return visited;
         }
     return ok();
+}
+
+// The places of the function behind `port`, which is gone. Whether frames were sent there until now.
+Result<bool> empty_slots_of(Node& node, PortId port) {
+    bool left = false;
+    auto done = for_each_slot_of(node, port, [&](ChainId chain, std::uint32_t index, xv_chain_slot slot) {
+        left = left || slot.state == bpf::XV_SLOT_LIVE;
+        slot.port = 0;
+        slot.state = bpf::XV_SLOT_GONE;
+        return node.bpf.put_chain_slot(chain, index, slot);
+    });
+    if (!done) return std::move(done.error());
+    return left;
+}
+
+Result<bool> leave_chain(Node& node, PortId port) {
+    auto lock = NodeLock::acquire(node);
+    if (!lock) return std::move(lock.error());
+    return empty_slots_of(node, port);
+}
+
+// What the chain does not carry is delivered no more: without its addresses the port would take everything for that.
+Result<void> close_stack_path(Node& node, PortId id) {
+    auto port = node.bpf.get_port(id);
+    if (!port) return std::move(port.error());
+    if ((port->flags & bpf::XV_PORT_STACK_PATH) == 0) return ok();
+    port->flags &= ~static_cast<std::uint32_t>(bpf::XV_PORT_STACK_PATH);
+    return node.bpf.update_port(id, *port);
 }
 
 }  // namespace
@@ -214,29 +237,7 @@ Result<void> enter_chain(Node& node, const NodeLock&, const FunctionSpec& spec, 
     if (!*chain) return errno_error(ENOENT, "chain " + spec.chain).with_code(102);
     auto index = find_place(node, spec, **chain, port, holder);
     if (!index) return std::move(index.error());
-    auto entered = put_slot(node, ChainId{(*chain)->id}, *index, slot_for(spec, port, state));
-    if (entered) return ok();
-    // As before: a place that stayed behind would close the chain.
-    const auto before = std::ranges::find((*chain)->functions, *index, &FunctionSlot::index);
-    (void)node.bpf.put_chain_slot(
-        ChainId{(*chain)->id}, *index,
-        before == (*chain)->functions.end()
-            ? xv_chain_slot{}
-            : slot_for({.chain = {}, .position = before->position, .bypass_on_failure = before->bypass_on_failure},
-                       PortId::none, FunctionState::gone));
-    return entered;
-}
-
-Result<void> leave_chain(Node& node, const NodeLock&, PortId port) {
-    bool left = false;
-    auto done = for_each_slot_of(node, port, [&](ChainId chain, std::uint32_t index, xv_chain_slot slot) {
-        left = left || slot.state == bpf::XV_SLOT_LIVE;
-        slot.port = 0;
-        slot.state = bpf::XV_SLOT_GONE;
-        return put_slot(node, chain, index, slot);
-    });
-    if (left) std::this_thread::sleep_for(time_in_rings);
-    return done;
+    return node.bpf.put_chain_slot(ChainId{(*chain)->id}, *index, slot_for(spec, port, state));
 }
 
 Result<void> free_chains_without_members(Node& node, const NodeLock&) {
@@ -253,17 +254,32 @@ Result<void> free_chains_without_members(Node& node, const NodeLock&) {
     return ok();
 }
 
-Result<void> retire_port(Node& node, const NodeLock& lock, PortId port, const std::vector<IpAddress>& addresses) {
-    auto left = leave_chain(node, lock, port);
+Result<void> retire_port(Node& node, PortId port, const std::vector<IpAddress>& addresses) {
+    auto was = node.bpf.get_port(port);
+    if (!was) return std::move(was.error());
+    auto left = leave_chain(node, port);
+    if (left && *left) std::this_thread::sleep_for(time_in_rings);
+    auto lock = NodeLock::acquire(node);
+    if (!lock) return std::move(lock.error());
+    auto is = node.bpf.get_port(port);
+    if (!is) return std::move(is.error());
+    auto retired = is->epoch == was->epoch ? retire_dead_port(node, *lock, port, addresses) : ok();
+    return left ? std::move(retired) : Result<void>(std::move(left.error()));
+}
+
+Result<void> retire_dead_port(Node& node, const NodeLock& lock, PortId port, const std::vector<IpAddress>& addresses) {
+    auto left = empty_slots_of(node, port);
+    auto closed = close_stack_path(node, port);
     auto withdrawn = withdraw_port(node, port, addresses);
     auto freed = free_chains_without_members(node, lock);
-    if (!left) return left;
+    if (!left) return std::move(left.error());
+    if (!closed) return closed;
     return withdrawn ? freed : withdrawn;
 }
 
 Result<bool> forget_function(Node& node, const NodeLock&, const ChainView& chain, const FunctionSlot& slot) {
     if (slot.state != FunctionState::gone) return false;
-    if (auto put = put_slot(node, ChainId{chain.id}, slot.index, {}); !put) return std::move(put.error());
+    if (auto put = node.bpf.put_chain_slot(ChainId{chain.id}, slot.index, {}); !put) return std::move(put.error());
     return true;
 }
 
@@ -287,7 +303,7 @@ Result<std::vector<std::string>> note_armed_functions(Node& node, const NodeLock
             const auto state = static_cast<std::uint8_t>(is_armed(**link) ? bpf::XV_SLOT_LIVE : bpf::XV_SLOT_GONE);
             if (state == slot.state) continue;
             slot.state = state;
-            if (auto put = put_slot(node, id, index, slot); !put) return std::move(put.error());
+            if (auto put = node.bpf.put_chain_slot(id, index, slot); !put) return std::move(put.error());
             changes.push_back("chain " + std::string(chain.name) + ": function " + std::to_string(slot.position) +
                               " at " + (*link)->name +
                               (state == bpf::XV_SLOT_LIVE ? " runs its program" : " runs no program"));

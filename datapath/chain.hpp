@@ -69,17 +69,16 @@ struct ChainView {
 [[nodiscard]] Result<void> enter_chain(Node& node, const NodeLock& lock, const FunctionSpec& spec, bpf::PortId port,
                                        FunctionState state, const PortHolder& holder);
 
-// From now on frames go round the function behind `port`, or are dropped, as it asked for its failure. Returns when those
-// that were on their way through it have passed. Success when it is in no chain.
-[[nodiscard]] Result<void> leave_chain(Node& node, const NodeLock& lock, bpf::PortId port);
-
 // Frees the chains that have no member any more.
 [[nodiscard]] Result<void> free_chains_without_members(Node& node, const NodeLock& lock);
 
-// Takes a port, member of a chain or not, out of the maps: leave_chain(), withdraw_port(), then its chain if it was the
-// last member.
-[[nodiscard]] Result<void> retire_port(Node& node, const NodeLock& lock, bpf::PortId port,
-                                       const std::vector<IpAddress>& addresses);
+// Takes a port, member of a chain or not, out of the maps, and frees its chain if it was the last member. Of a function first
+// the place: frames go round it from then on, or are dropped, as it asked for its failure; those that were on their way
+// through it have passed when the rest goes. Nobody else waits for them: the node lock is held before and after.
+[[nodiscard]] Result<void> retire_port(Node& node, bpf::PortId port, const std::vector<IpAddress>& addresses);
+// The same for a port whose device is gone, and with it what was on its way.
+[[nodiscard]] Result<void> retire_dead_port(Node& node, const NodeLock& lock, bpf::PortId port,
+                                            const std::vector<IpAddress>& addresses);
 
 // Takes the place of a function that is gone out of its chain; false when it is not gone.
 [[nodiscard]] Result<bool> forget_function(Node& node, const NodeLock& lock, const ChainView& chain,

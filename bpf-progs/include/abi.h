@@ -145,7 +145,8 @@ XV_ASSERT_SIZE(struct xv_chain_slot, 8);
 
 struct xv_chain {
 	struct xv_chain_slot slots[XV_CHAIN_SLOTS];
-	__u32 reserved[2];
+	__u32 used; /* behind this slot all are free: programs look no further */
+	__u32 reserved;
 	char name[XV_CHAIN_NAME]; /* "" = the id is free */
 };
 XV_ASSERT_SIZE(struct xv_chain, 200);
@@ -224,7 +225,7 @@ enum xv_reason {
 	XV_DROP_CHAIN_GONE,    /* the next function of the chain is gone, and its onFailure is drop */
 	XV_DROP_CHAIN_TARGET,  /* the protected container cannot take redirected frames now */
 	XV_DROP_CHAIN_TOO_BIG, /* larger than the MTU of the next function or container */
-	XV_DROP_CHAIN_STACK,   /* the stack would deliver to a protected container what a chain cannot carry */
+	XV_DROP_CHAIN_STACK, /* the stack would deliver to a protected container what a chain cannot carry, or too early */
 	/* the kernel could not deliver what a program redirected (tracepoint xdp_redirect_err); the frame is lost */
 	XV_ERR_NO_XMIT = 96, /* EOPNOTSUPP: target has no NDO_XMIT */
 	XV_ERR_DOWN,         /* ENETDOWN */

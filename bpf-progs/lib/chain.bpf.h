@@ -97,13 +97,21 @@ static long xv_look_at_slot(__u32 index, void *context)
 __noinline int xv_chain_next(__u32 chain, __u32 position)
 {
 	struct xv_search s = { .chain = chain, .position = position, .live = XV_BEHIND_ALL, .closed = XV_BEHIND_ALL };
+	struct xv_chain *at = bpf_map_lookup_elem(&xv_chains, &chain);
 
-	bpf_loop(XV_CHAIN_SLOTS, xv_look_at_slot, &s, 0);
+	if (at)
+		bpf_loop(*(volatile __u32 *)&at->used, xv_look_at_slot, &s, 0);
 	if (!s.seen)
 		return (XV_DROP_CHAIN_EMPTY - XV_DROP_SPOOFED) << XV_NEXT_DROP;
 	if (s.closed < s.live)
 		return s.own | (XV_DROP_CHAIN_GONE - XV_DROP_SPOOFED) << XV_NEXT_DROP;
 	return s.own | s.next;
+}
+
+/* Where frames of a port's own begin in a chain: behind it, if it is a function there; 0 = with the first function. */
+static __always_inline __u32 xv_begins_behind(const struct xv_port *port, __u32 chain)
+{
+	return port->chain == chain ? port->position : 0;
 }
 
 /* enum xv_reason; 0: the frame goes on. */

@@ -109,9 +109,9 @@ static __always_inline bool xv_find_ends(const struct xv_frame *f, struct xv_cas
 }
 
 /* The way to a protected container begins at a function. */
-static __always_inline int xv_route_chain(const struct xv_port *port, struct xv_route *route)
+static __always_inline int xv_route_chain(const struct xv_case *c, const struct xv_port *port, struct xv_route *route)
 {
-	__u32 next = xv_chain_next(port->chain, 0), id = XV_NEXT_PORT(next);
+	__u32 next = xv_chain_next(port->chain, xv_begins_behind(c->in, port->chain)), id = XV_NEXT_PORT(next);
 	struct xv_port *to;
 
 	if (xv_next_drop(next) || !id)
@@ -141,7 +141,7 @@ static __always_inline int xv_route_local(const struct xv_case *c, struct xv_rou
 	route->mtu = port->mtu;
 	__builtin_memcpy(route->macs.dst, port->mac, sizeof(port->mac));
 	__builtin_memcpy(route->macs.src, port->host_mac, sizeof(port->host_mac));
-	return port->flags & XV_PORT_PROTECTED ? xv_route_chain(port, route) : 0;
+	return port->flags & XV_PORT_PROTECTED ? xv_route_chain(c, port, route) : 0;
 }
 
 /* A container's flow to beyond the node may begin on the fast path only where no translation is wanted. */

@@ -30,6 +30,14 @@ static __always_inline bool xv_destination(const struct xv_headers *h, struct xv
 	return true;
 }
 
+static __always_inline void xv_source(const struct xv_headers *h, struct xv_addr *src)
+{
+	if (h->eth.h_proto == bpf_htons(ETH_P_IP))
+		xv_map_ipv4(src, h->v4.saddr);
+	else
+		xv_copy_ipv6(src, &h->v6.saddr);
+}
+
 static __always_inline struct xv_port *xv_port_at(__u32 ifindex, __u32 *id)
 {
 	__u32 *found = bpf_map_lookup_elem(&xv_port_of, &ifindex);
@@ -48,28 +56,33 @@ static __always_inline int xv_transit_drop(__u32 in_id, __u32 own, __u32 reason)
 }
 
 /*
- * A frame that enters at a function's host end, for a container that its chain protects: on to the positions above, or
- * dropped; the stack would begin with the chain anew. Its source is nobody's business: the function speaks for others.
- * Negative: it is any other frame of the function's.
+ * A frame that a function sends on to a container that its chain protects: to the positions above, or dropped. Its source
+ * is nobody's business: the function speaks for others. Negative: it is any other frame of the function's. What its
+ * stack sends from its own address is, and begins a flow as any container's does.
  */
 __noinline int xv_transit(struct xdp_md *ctx)
 {
 	struct xv_headers h = {};
 	struct xv_macs *macs;
 	struct xv_port *in, *to;
-	struct xv_addr dst;
+	struct xv_addr addr;
 	__u32 in_id, *protected, id, next, own, chain, length = bpf_xdp_get_buff_len(ctx);
 
 	if (bpf_xdp_load_bytes(ctx, 0, &h.eth, sizeof(h.eth) + sizeof(h.v6)) &&
 	    bpf_xdp_load_bytes(ctx, 0, &h.eth, sizeof(h.eth) + sizeof(h.v4)))
 		return -1;
-	if (!xv_destination(&h, &dst))
+	if (!xv_destination(&h, &addr))
 		return -1;
-	protected = bpf_map_lookup_elem(&xv_endpoints, &dst);
+	protected = bpf_map_lookup_elem(&xv_endpoints, &addr);
 	in = protected ? xv_port_at(ctx->ingress_ifindex, &in_id) : NULL;
 	to = protected ? bpf_map_lookup_elem(&xv_port_info, protected) : NULL;
 	if (!in || !to || !(to->flags & XV_PORT_PROTECTED) || !in->position || in->chain != to->chain)
 		return -1;
+	if (xv_same_mac(h.eth.h_dest, in->host_mac)) {
+		xv_source(&h, &addr);
+		if (xv_endpoint_port(&addr) == in_id)
+			return -1;
+	}
 	id = *protected;
 	chain = in->chain;
 	next = xv_chain_next(chain, in->position);
@@ -117,28 +130,40 @@ static __always_inline int xv_guard_drop(__u32 id, __u32 reason)
 	return XV_TC_DROP;
 }
 
-/* What the stack sends out at a protected container's host end. */
+/* Of what the stack forwards. The kernel keeps where a packet came in, and no container can write that. */
+static __always_inline __u32 xv_begins_at(struct __sk_buff *skb, __u32 chain)
+{
+	__u32 id;
+	struct xv_port *in = xv_port_at(skb->ingress_ifindex, &id);
+
+	return in ? xv_begins_behind(in, chain) : 0;
+}
+
+/*
+ * What the stack sends out at a protected container's host end. Before the port is published, and after it is withdrawn,
+ * nothing goes there but what is of the link.
+ */
 static __always_inline int xv_guard(struct __sk_buff *skb)
 {
 	struct xv_headers h = {};
 	struct xv_macs macs;
 	struct xv_port *port, *to;
 	struct xv_addr dst;
-	__u32 id, *owner, next, function, chain;
+	__u32 id = 0, *owner, next, function, chain;
 
 	port = xv_port_at(skb->ifindex, &id);
-	if (!port || !(port->flags & XV_PORT_PROTECTED))
-		return XV_TC_NEXT;
 	if (bpf_skb_load_bytes(skb, 0, &h.eth, sizeof(h.eth) + sizeof(h.v6) + 1) &&
 	    bpf_skb_load_bytes(skb, 0, &h.eth, sizeof(h.eth) + sizeof(h.v4)))
 		bpf_skb_load_bytes(skb, 0, &h.eth, sizeof(h.eth));
 	if (xv_is_of_the_link(&h))
 		return XV_TC_NEXT;
+	if (!port || !(port->flags & XV_PORT_PROTECTED))
+		return xv_guard_drop(id, XV_DROP_CHAIN_STACK);
 	owner = !skb->vlan_present && xv_destination(&h, &dst) ? bpf_map_lookup_elem(&xv_endpoints, &dst) : NULL;
 	if (!owner || *owner != id)
 		return port->flags & XV_PORT_STACK_PATH ? XV_TC_NEXT : xv_guard_drop(id, XV_DROP_CHAIN_STACK);
 	chain = port->chain;
-	next = xv_chain_next(chain, 0);
+	next = xv_chain_next(chain, xv_begins_at(skb, chain));
 	if (xv_next_drop(next))
 		return xv_guard_drop(id, xv_next_drop(next));
 	function = XV_NEXT_PORT(next);

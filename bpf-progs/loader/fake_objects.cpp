@@ -353,13 +353,16 @@ Result<void> FakeObjects::put_chain_slot(ChainId id, std::uint32_t index, const 
     if (auto counted = step("put_chain_slot", 102); !counted) return counted;
     auto chain = chain_at(id);
     if (!chain) return std::move(chain.error());
+    if (index >= XV_CHAIN_SLOTS) return errno_error(EINVAL, "no such slot").with_code(102);
     (*chain)->slots[index] = slot;
+    ++generation_;
     return ok();
 }
 
 Result<void> FakeObjects::free_chain(ChainId id) {
     if (auto counted = step("free_chain", 102); !counted) return counted;
     chains_.erase(id);
+    ++generation_;
     return ok();
 }
 

@@ -109,6 +109,7 @@ public:
     // -- chains
     virtual Result<std::vector<std::pair<ChainId, xv_chain>>> list_chains() = 0;
     virtual Result<ChainId> allocate_chain(const std::string& name) = 0;
+    // In force when it returns: verdicts that were cached before are asked anew.
     virtual Result<void> put_chain_slot(ChainId id, std::uint32_t index, const xv_chain_slot& slot) = 0;
     virtual Result<void> free_chain(ChainId id) = 0;
     virtual Result<HopStats> hop_stats(ChainId id, std::uint32_t index) = 0;

@@ -65,6 +65,13 @@ xv_port_prefix key_of(PortId id, const IpPrefix& prefix) {
     return key;
 }
 
+// How many slots programs have to look at.
+std::uint32_t used_slots(const xv_chain& chain) {
+    std::uint32_t used = XV_CHAIN_SLOTS;
+    while (used > 0 && std::span{chain.slots}[used - 1].state == XV_SLOT_FREE) --used;
+    return used;
+}
+
 void add(FastCounter& sum, const xv_counter& cpu) {
     sum.frames += cpu.frames;
     sum.bytes += cpu.bytes;
@@ -453,12 +460,18 @@ Result<ChainId> PinnedObjects::allocate_chain(const std::string& name) {
 Result<void> PinnedObjects::put_chain_slot(ChainId id, std::uint32_t index, const xv_chain_slot& slot) {
     auto chain = chain_at(id);
     if (!chain) return std::move(chain.error());
-    xv_chain_slot& at = std::span{(*chain)->slots}[index];
-    if (at.state == XV_SLOT_FREE) {
+    auto shared = node();
+    if (!shared) return std::move(shared.error());
+    if (index >= XV_CHAIN_SLOTS)
+        return Error{.code = 102, .errno_value = EINVAL, .text = "no chain slot " + std::to_string(index), .hint = {}};
+    const std::span slots{(*chain)->slots};
+    if (slots[index].state == XV_SLOT_FREE) {
         auto cleared = hops_.clear(static_cast<std::uint32_t>(id) * XV_CHAIN_SLOTS + index);
         if (!cleared) return std::move(cleared.error());
     }
-    std::atomic_ref{*reinterpret_cast<std::uint64_t*>(&at)}.store(std::bit_cast<std::uint64_t>(slot));
+    std::atomic_ref{reinterpret_cast<std::uint64_t&>(slots[index])}.store(std::bit_cast<std::uint64_t>(slot));
+    std::atomic_ref{(*chain)->used}.store(used_slots(**chain));
+    std::atomic_ref{(*shared)->generation}.fetch_add(1);
     return ok();
 }
 
@@ -466,7 +479,7 @@ Result<void> PinnedObjects::free_chain(ChainId id) {
     auto chain = chain_at(id);
     if (!chain) return std::move(chain.error());
     **chain = xv_chain{};
-    return ok();
+    return bump_generation();
 }
 
 Result<HopStats> PinnedObjects::hop_stats(ChainId id, std::uint32_t index) {

@@ -24,13 +24,19 @@ protected:
         entry.flags |= flags;
         ASSERT_TRUE(objects_->update_port(port.id, entry));
     }
+    [[nodiscard]] xv_chain_slot slot(xv_slot_state state, xv_on_failure on_failure) const {
+        return {.port = static_cast<std::uint32_t>(b_.id),
+                .position = 10,
+                .state = static_cast<std::uint8_t>(state),
+                .on_failure = static_cast<std::uint8_t>(on_failure)};
+    }
     void put(xv_slot_state state, xv_on_failure on_failure) {
-        ASSERT_TRUE(objects_->put_chain_slot(id_, 0,
-                                             {.port = static_cast<std::uint32_t>(b_.id),
-                                              .position = 10,
-                                              .state = static_cast<std::uint8_t>(state),
-                                              .on_failure = static_cast<std::uint8_t>(on_failure)}));
-        forget_cache();
+        ASSERT_TRUE(objects_->put_chain_slot(id_, 0, slot(state, on_failure)));
+    }
+    void put_at(std::uint32_t index, std::uint16_t position) {
+        auto there = slot(XV_SLOT_GONE, XV_ON_FAILURE_BYPASS);
+        there.position = position;
+        ASSERT_TRUE(objects_->put_chain_slot(id_, index, there));
     }
     // The frame as the function sends it on.
     Outcome from_function(const Packet& packet) { return run(Program::function, b_.ifindex, packet.build()); }
@@ -75,9 +81,38 @@ TEST_P(Chain, AFunctionWhoseDeviceDiedIsGone) {
 
 TEST_P(Chain, AChainWithoutFunctionsIsClosed) {
     ASSERT_TRUE(objects_->put_chain_slot(id_, 0, {}));
-    forget_cache();
     EXPECT_EQ(from_wire(wire_to_a(GetParam())).action, xdp_drop);
     expect_counted(nic_, XV_DROP_CHAIN_EMPTY);
+}
+
+TEST_P(Chain, AFunctionsOwnFlowBeginsAsAnyContainersAndBehindItsOwnPlace) {
+    const auto packet = b_to_a(GetParam());
+    expect_redirected(from_function(packet), packet.build(), a_.mac, a_.host_mac);
+    EXPECT_TRUE(flow_of(packet)) << "so that the answer is of a known flow";
+    const auto answer = a_to_b(GetParam());
+    expect_redirected(from_a(answer), answer.build(), b_.mac, b_.host_mac);
+    EXPECT_EQ(objects_->hop_stats(id_, 0).value().in, 0U) << "it does not get its own frames back";
+}
+
+TEST_P(Chain, OnlySlotsInUseAreLookedAt) {
+    const auto used = [&] { return objects_->list_chains().value().front().second.used; };
+    EXPECT_EQ(used(), 1U);
+    put_at(15, 20);
+    EXPECT_EQ(used(), 16U);
+    ASSERT_TRUE(objects_->put_chain_slot(id_, 0, {}));
+    EXPECT_EQ(used(), 16U);
+    ASSERT_TRUE(objects_->put_chain_slot(id_, 15, {}));
+    EXPECT_EQ(used(), 0U);
+    const auto beyond = objects_->put_chain_slot(id_, XV_CHAIN_SLOTS, {});
+    ASSERT_FALSE(beyond);
+    EXPECT_EQ(beyond.error().text, "no chain slot 16");
+}
+
+TEST_P(Chain, ASlotIsInForceAtOnce) {
+    const auto packet = wire_to_a(GetParam());
+    expect_redirected(from_wire(packet), packet.build(), b_.mac, b_.host_mac);
+    ASSERT_TRUE(objects_->put_chain_slot(id_, 0, slot(XV_SLOT_GONE, XV_ON_FAILURE_DROP)));
+    EXPECT_EQ(from_wire(packet).action, xdp_drop) << "what was cached is asked anew";
 }
 
 TEST_P(Chain, AFunctionSpeaksForOthersOnlyTowardsWhatItsChainProtects) {

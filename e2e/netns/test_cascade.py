@@ -2,15 +2,17 @@
 """Chains: frames for a protected container pass through functions, by position, whatever way they come."""
 
 import contextlib
+import ipaddress
 import os
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 
 from lib import cni, residue
-from lib.cascade import ANNOTATIONS, DROP, PASS, TX, Cascade, Seen, chains_of, last_byte, order, slots_of
+from lib.cascade import ANNOTATIONS, DROP, PASS, TX, Cascade, Seen, chains_of, last_byte, order, seen_by, slots_of
 from lib.netns import CommandFailed
 from lib.owner import program_on
 from lib.stats import Watch, xvethctl
@@ -26,10 +28,12 @@ POLICIES = ["auto", "stack"]
 
 
 class Lab(Cascade):
-    """One protected container behind two functions; the second one joined first."""
+    """One protected container behind two functions; the second one joined first. Beside a rule that punishes a conntrack
+    which sees half of a flow."""
 
     def __init__(self, **keys):
         super().__init__(**keys)
+        self.node.chain("forward", "ct state invalid drop")
         self.f20 = self.function(20)
         self.f10 = self.function(10)
         self.web = self.protected()
@@ -181,6 +185,40 @@ def test_a_function_answers_its_own_request(lab, family):
         assert list(seen) == [1, 1]
     finally:
         client.close()
+
+
+@FAMILIES
+def test_a_function_speaks_to_the_protected_container(lab, family):
+    """Its own connections are as any container's, and pass the positions above its own; it gets back the answers alone."""
+    order(lab.f10, PASS)
+    order(lab.f20, TX)
+    with Seen(lab.f10, lab.f20, kind="udp") as seen:
+        udp_works(lab.f10.ns, lab.web.ns, lab.web.address(family), count=N)
+    assert list(seen) == [N, N]
+    with Seen(lab.f10, lab.f20, kind="tcp") as seen:
+        tcp_works(lab.f10.ns, lab.web.ns, lab.web.address(family))
+    assert seen[lab.f10] > 10 and seen[lab.f20] > 10
+    order(lab.f20, PASS)
+    with Seen(lab.f10, lab.f20, kind="udp") as seen:
+        udp_works(lab.f20.ns, lab.web.ns, lab.web.address(family), count=N)
+        tcp_works(lab.f20.ns, lab.web.ns, lab.web.address(family))
+    assert list(seen) == [0, N]
+
+
+@FAMILIES
+def test_a_frame_in_a_functions_own_name_does_not_come_back_to_it(lab, family):
+    """Forged beyond the node, or come back to it: once through each function, as any other."""
+    for side in (lab.other.ns, lab.client):
+        packet = udp_packet(lab.f10.address(family), lab.web.address(family), 4000, 4001)
+        with Seen(lab.f10, lab.f20, kind="udp") as seen:
+            if side is lab.client:
+                send_frame(side, "eth0", lab.node.link("nic0")["address"], packet)
+            else:
+                with Watch(lab) as watch:
+                    send_frame(side, "eth0", lab.node.link(lab.other.host_end)["address"], packet)
+                assert watch.reason(lab.other, "drop_spoofed") == 1
+            time.sleep(0.2)
+        assert list(seen) == ([1, 1] if side is lab.client else [0, 0])
 
 
 @FAMILIES
@@ -352,22 +390,63 @@ def test_functions_join_and_leave_without_loss(cascade, side, family):
     print(stream)
 
 
-def test_a_container_is_protected_from_its_first_frame_on(cascade):
-    """Frames come before it is there: none of them gets by the functions."""
-    function = cascade.function(10, does=DROP)
-    pod = cascade.container()
-    address = cascade.plain().address().rsplit(".", 1)
-    expected = f"{address[0]}.{int(address[1]) + 1}"
-    with open_socket(cascade.client, 2, 2) as sender:
-        sender.connect((expected, 5000))
-        cascade.protected(container=pod)
-        assert pod.address() == expected
-        listener = listen_udp(pod.ns, expected, 5000)
-        for _ in range(N):
-            sender.send(b"x")
-        assert not receives(listener)
-        listener.close()
-    assert program_on(function.ns)
+class Flood:
+    """Datagrams to an address, on and on, whether it is there or not."""
+
+    def __init__(self, ns, address):
+        self.sock = open_socket(ns, family_of(address), socket.SOCK_DGRAM)
+        self.end = threading.Event()
+        self.thread = threading.Thread(target=self._send, args=((address, 5000),))
+        self.thread.start()
+
+    def _send(self, to):
+        while not self.end.wait(0.0005):
+            with contextlib.suppress(OSError):  # nobody has the address
+                self.sock.sendto(b"unasked", to)
+
+    def stop(self):
+        self.end.set()
+        self.thread.join(10)
+        self.sock.close()
+
+
+def arrived(sniffer):
+    """How many of a flood's datagrams have come to a packet socket."""
+    count = 0
+    while receives(sniffer, wait=0.1):
+        data, address = sniffer.recvfrom(2000)
+        count += data.endswith(b"unasked") and address[2] != socket.PACKET_OUTGOING
+    return count
+
+
+@FAMILIES
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("stack_path", ["drop", "pass"])
+def test_no_frame_gets_by_while_a_container_comes_and_goes(policy, stack_path, family):
+    """From the client and from the node itself, before, during and after ADD and DEL: nobody but the function sees any."""
+    cascade = Cascade(policy=policy)
+    try:
+        function = cascade.function(10, does=DROP)
+        last = ipaddress.ip_address(cascade.plain().address(family))
+        cascade.net.plugins[0]["protectedBy"] = {"chain": "edge", "stackPath": stack_path}
+        for number in range(1, 4):
+            pod, address = cascade.container(), str(last + number)
+            sniffer = open_socket(pod.ns, socket.AF_PACKET, socket.SOCK_RAW, protocol=socket.htons(3))  # ETH_P_ALL
+            floods = [Flood(side, address) for side in (cascade.client, cascade.node)]
+            try:
+                cascade.attach(cascade.net, pod)
+                assert pod.address(family) == address
+                before = seen_by(function, "udp")
+                time.sleep(0.05)
+                cascade.detach(pod)
+            finally:
+                for flood in floods:
+                    flood.stop()
+            assert seen_by(function, "udp") - before > 10
+            assert arrived(sniffer) == 0
+            sniffer.close()
+    finally:
+        cascade.close()
 
 
 # -- the example
